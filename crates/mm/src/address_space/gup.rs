@@ -1,4 +1,4 @@
-//! Bringing memory in before a program touches it.
+//! Populating memory before a program touches it.
 //!
 //! ```text
 //!   MAP_POPULATE, MADV_POPULATE_WRITE, mlock ─► for each page: a fault as of a store where the area may be stored to,
@@ -12,13 +12,13 @@ use crate::address_space::{MmId, Pte, VmFlags, Vma, Vpn};
 use crate::allocator::request::OutOfMemory;
 use crate::kernel::Kernel;
 
-/// Whether pages of an area are brought in for stores, so that none will need a copy.
+/// Whether pages of a VMA are faulted in for writing, so that no store has to copy them later.
 fn is_for_stores(vma: &Vma) -> bool {
     vma.flags.has(VmFlags::WRITE) && vma.is_private()
 }
 
 impl Kernel<'_> {
-    /// Has a page mapped before its program touches it. Something must be mapped there.
+    /// Faults a page in before its program touches it (`faultin_page`). Panics if no VMA maps the page.
     pub fn populate(&mut self, mm: MmId, page: Vpn) -> Result<Touch, OutOfMemory> {
         let vma =
             self.parts.address_spaces.mms[mm].vmas.find(page).expect("a page that is populated is mapped");

@@ -1,53 +1,54 @@
-//! The order of areas by address: a tree of two levels.
+//! The VMAs of an address space by address: a tree of two levels.
 //!
 //! ```text
 //!   pivots   │ 0 │ 640 │ 2100 │                                where each leaf begins
 //!   leaves   │ 0 #2, 16 #0, 64 #3 │ 640 #1, ... │ 2100 #9, ... │     an area that comes or goes moves those behind it in its leaf
 //! ```
 //!
-//! A process may have thousands of areas, and each call of mmap or munmap changes one or two of them. What such a call needs of
-//! the order is found once: a cursor names a place, leads to its neighbours, and is good as long as nothing before it changes.
-//! In the kernel: lib/maple_tree.c, whose nodes have 16 slots, on as many levels as it takes.
+//! A process may have thousands of VMAs, and each mmap or munmap changes one or two of them. Such a call
+//! looks its place up once: a cursor names the place, leads to its neighbours, and stays valid as long as
+//! nothing before it changes. In the kernel: lib/maple_tree.c, whose nodes have 16 slots on any number of
+//! levels.
 
 use super::Vpn;
 use super::vma::VmaId;
 
-/// Areas of a leaf at most.
+/// Slots of a leaf.
 const SLOTS: usize = 32;
 
-/// Where an area begins, and its number.
+/// The start and the number of a VMA.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub start: Vpn,
     pub id: VmaId,
 }
 
-/// A place in the order.
+/// A position in the order of VMAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     leaf: usize,
     slot: usize,
 }
 
-/// Areas in the order of addresses.
+/// VMAs in the order of addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MapleTree {
     pivots: Vec<Vpn>,
-    /// None is empty.
+    /// No leaf is empty.
     leaves: Vec<Vec<Slot>>,
 }
 
 impl MapleTree {
-    /// Where the first area is.
+    /// The position of the first VMA.
     pub const FIRST: Cursor = Cursor { leaf: 0, slot: 0 };
 
-    /// What is at a place; nothing behind the last area.
+    /// The VMA at a position; `None` behind the last one.
     #[inline]
     pub fn get(&self, at: Cursor) -> Option<Slot> {
         self.leaves.get(at.leaf)?.get(at.slot).copied()
     }
 
-    /// The last area that begins at `page` or before.
+    /// The position of the last VMA that starts at or before `page`.
     #[inline]
     pub fn at_or_before(&self, page: Vpn) -> Option<Cursor> {
         let leaf = self.pivots.partition_point(|&pivot| pivot <= page).checked_sub(1)?;
@@ -55,13 +56,13 @@ impl MapleTree {
         Some(Cursor { leaf, slot })
     }
 
-    /// The place behind one.
+    /// The next position.
     #[inline]
     pub fn after(&self, at: Cursor) -> Cursor {
         self.settle(Cursor { slot: at.slot + 1, ..at })
     }
 
-    /// The place before one.
+    /// The previous position; `None` at the first.
     #[inline]
     pub fn before(&self, at: Cursor) -> Option<Cursor> {
         if let Some(slot) = at.slot.checked_sub(1) {
@@ -71,20 +72,20 @@ impl MapleTree {
         Some(Cursor { leaf, slot: self.leaves[leaf].len() - 1 })
     }
 
-    /// The same place, in the next leaf if it is behind the last slot of its own.
+    /// Normalises a position behind the last slot of a leaf to the first slot of the next leaf.
     #[inline]
     fn settle(&self, at: Cursor) -> Cursor {
         let behind = self.leaves.get(at.leaf).is_some_and(|leaf| at.slot == leaf.len());
         if behind { Cursor { leaf: at.leaf + 1, slot: 0 } } else { at }
     }
 
-    /// All areas from a place on.
+    /// All VMAs from a position on.
     pub fn iter_from(&self, at: Cursor) -> impl Iterator<Item = VmaId> + use<'_> {
         let leaves = self.leaves.get(at.leaf..).into_iter().flatten();
         leaves.flatten().skip(at.slot).map(|slot| slot.id)
     }
 
-    /// Adds an area; where it is.
+    /// Inserts a VMA and returns its position.
     pub fn insert(&mut self, slot: Slot) -> Cursor {
         let at = match self.at_or_before(slot.start) {
             Some(before) => Cursor { slot: before.slot + 1, ..before },
@@ -100,7 +101,7 @@ impl MapleTree {
             self.pivots[at.leaf] = leaf[0].start;
             return at;
         }
-        // Where areas are added at the end, leaves stay full.
+        // When VMAs are appended at the end, leaves stay full.
         let kept = if at.slot == SLOTS { SLOTS } else { SLOTS / 2 };
         let next = at.leaf + 1;
         let mut rest = Vec::with_capacity(SLOTS);
@@ -121,7 +122,7 @@ impl MapleTree {
         at
     }
 
-    /// Takes an area out; where the next one is then. Places before it stay good.
+    /// Removes a VMA and returns the position of the next one. Positions before it stay valid.
     pub fn remove(&mut self, at: Cursor) -> Cursor {
         let leaf = &mut self.leaves[at.leaf];
         leaf.remove(at.slot);
@@ -147,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What is in the tree, from a place on.
+    /// The contents of the tree from a position on.
     fn slots(tree: &MapleTree, from: Cursor) -> Vec<(Vpn, VmaId)> {
         let mut at = from;
         let next = std::iter::from_fn(|| {
@@ -159,7 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted map: what is found, what is before and behind it, and where cursors lead after each change.
+        /// Compares the tree with a sorted map: look-ups, neighbours, and where cursors lead after each
+        /// change.
         #[test]
         fn as_a_sorted_map(steps in prop::collection::vec((0u64..3, 0u64..600), 1..1500)) {
             let (mut tree, mut map) = (MapleTree::default(), BTreeMap::new());
@@ -168,7 +170,7 @@ mod tests {
                 let found = tree.at_or_before(page);
                 let expected = map.range(..=page).next_back().map(|(&start, &id)| (start, id));
                 prop_assert_eq!(found.and_then(|at| tree.get(at)).map(|slot| (slot.start, slot.id)), expected);
-                // A third of the pages come at the end, as in an address space that grows.
+                // A third of the pages come at the end, as in a growing address space.
                 let page = if kind == 0 { map.last_key_value().map_or(0, |(&last, _)| last + 1) } else { page };
                 if let Some(&id) = map.get(&page) {
                     let at = tree.at_or_before(page).unwrap();

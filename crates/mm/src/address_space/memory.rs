@@ -1,4 +1,4 @@
-//! Page faults: what an access to mapped memory takes, and what unmapping gives back.
+//! Page faults and unmapping: the cost and the effect of an access to mapped memory, and of zapping PTEs.
 //!
 //! ```text
 //!   touch ─► entry present, and writable if it is a store?  ─ yes ─► young
@@ -10,8 +10,9 @@
 //!            present            a store: nobody else has the page ─► it becomes writable;  else ─► a copy
 //! ```
 //!
-//! Unmapping goes through entries in order and gathers single anonymous pages, as `struct mmu_gather` does; they are freed
-//! together, and before anything that takes time or frees something else, so that all is as if each had been freed at once.
+//! Zapping goes through PTEs in order and gathers order-0 anonymous pages, as `struct mmu_gather` does. They
+//! are freed together, but before anything that takes time or frees something else, so that the result is
+//! that of freeing each page at once.
 //!
 //! In the kernel: `handle_pte_fault`, `do_anonymous_page`, `do_swap_page`, `do_fault`, `do_wp_page`, `zap_pte_range` in
 //! mm/memory.c; `filemap_fault` in mm/filemap.c.
@@ -35,23 +36,24 @@ use machine::Time;
 use machine::costs::Costs;
 use std::ops::{AddAssign, Range};
 
-/// What touching a page took.
+/// The outcome of touching a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// It was mapped.
+    /// The page was mapped; no fault.
     Mapped,
-    /// A page fault that needed no device.
+    /// A minor fault: no device was needed.
     Minor,
-    /// A page fault that read from a file; [`Lrus::end_read`] says when it is there.
+    /// A major fault that reads from a file; [`Lrus::end_read`] ends the read.
     ReadFile(FolioId),
-    /// A page fault that read from swap, and maybe more than this; [`Swap::take_submitted_swap_read`](crate::swapfile::Swap::take_submitted_swap_read) has all of it
-    /// but for zeroes, which are there at once.
+    /// A major fault that reads from swap, possibly more than this folio.
+    /// [`Swap::take_submitted_swap_read`](crate::swapfile::Swap::take_submitted_swap_read) returns all of the
+    /// read but pages of zeroes, which are there at once.
     ReadSwap(FolioId),
-    /// A page fault on what is being read from swap already.
+    /// A fault on a folio that is being read from swap already.
     AwaitSwap(FolioId),
 }
 
-/// Pages that were unmapped, by what each of them costs.
+/// Pages that were unmapped, by what unmapping each of them costs.
 ///
 /// ```text
 ///   entries    a a a a b c c . c      a, c: large folios, b: a single page, .: nothing
@@ -60,23 +62,24 @@ pub enum Touch {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmapped {
-    /// Pages with another folio than the entry before them: every single page, and the first of a large folio.
+    /// Pages whose PTE maps another folio than the PTE before: every single page, and the first page of a
+    /// large folio.
     pub first: u64,
-    /// Further pages of that folio, each taken off the folio's counts on its own (`page_remove_rmap`).
+    /// Further pages of a large folio, each removed from its mapcounts by itself (`page_remove_rmap`).
     pub one_by_one: u64,
-    /// The same, all of them at once (`folio_remove_rmap_ptes`).
+    /// Further pages of a large folio, removed from its mapcounts in one batch (`folio_remove_rmap_ptes`).
     pub at_once: u64,
-    /// Further pages of huge entries: no entry is theirs, but each is looked at when the folio is freed.
+    /// Further pages of PMD-mapped folios: they have no PTE, but each is visited when the folio is freed.
     pub huge: u64,
 }
 
 impl Unmapped {
-    /// How many pages.
+    /// Number of pages.
     pub fn pages(&self) -> u64 {
         self.first + self.one_by_one + self.at_once + self.huge
     }
 
-    /// What unmapping them takes, without returning anything to a zone.
+    /// Cost of unmapping them, without freeing anything to a zone.
     pub fn cost(&self, costs: &Costs) -> Time {
         let further = costs.unmap_further();
         costs.page_unmap * self.first
@@ -95,42 +98,41 @@ impl AddAssign for Unmapped {
     }
 }
 
-/// Unmapping of entries of one table, and what it has come to.
+/// The state of zapping the PTEs of one page table.
 struct Zap {
-    /// Accesses to the area say something about the future.
+    /// Accesses to the VMA count for its pages' age (`vma_has_recency`).
     has_recency: bool,
-    /// Memory of the area stays where it is.
+    /// The VMA is locked.
     locked: bool,
-    /// Pages that an entry is for.
+    /// Pages that an entry maps.
     pages: u64,
-    /// Pages that were unmapped, of anonymous memory.
+    /// Anonymous pages unmapped so far.
     anon: u64,
-    /// The same, of files.
+    /// File pages unmapped so far.
     file: u64,
     unmapped: Unmapped,
-    /// The folio that the entry before mapped.
+    /// The folio that the previous entry mapped.
     before: Option<FolioId>,
-    /// The large folio whose pages are being unmapped, and how many of them nobody maps any more.
+    /// The large folio that is being unmapped, and how many of its pages have lost their last mapping.
     partial: Option<(FolioId, u32)>,
 }
 
-/// A page fault that a page table serves.
+/// A page fault on a PTE (`struct vm_fault`).
 pub(crate) struct Fault {
     pub memcg: Memcg,
     pub mm: MmId,
     pub page: Vpn,
     pub entry: PteNumber,
     pub write: bool,
-    /// The area.
     pub vma: VmaId,
-    /// Its flags.
+    /// The VMA's flags.
     pub flags: VmFlags,
-    /// What the LRU makes of it.
+    /// How the LRU treats a folio that this fault adds.
     pub added_by: AddedBy,
 }
 
 impl Fault {
-    /// Where it is: address space, area and page.
+    /// The address space, VMA and page of the fault.
     #[inline]
     pub fn place(&self) -> (MmId, VmaId, Vpn) {
         (self.mm, self.vma, self.page)
@@ -138,8 +140,8 @@ impl Fault {
 }
 
 impl Kernel<'_> {
-    /// Loads from a page of an address space, or stores to it. Something must be mapped there
-    /// ([`crate::address_space::Vmas::find`]), and of a kind that may be used so.
+    /// Loads from a page, or stores to it. The page must be in a VMA ([`crate::address_space::Vmas::find`])
+    /// that allows the access.
     #[inline]
     pub fn touch(&mut self, mm: MmId, page: Vpn, write: bool) -> Result<Touch, OutOfMemory> {
         let space = &mut self.parts.address_spaces.mms[mm];
@@ -161,7 +163,7 @@ impl Kernel<'_> {
         }
         let touch = self.handle_mm_fault((mm, page, found), write)?;
         if write {
-            // A fault leaves a table of single pages where it is, and may replace another.
+            // A fault keeps a table of PTEs, but may replace a PMD mapping by one.
             let kept =
                 found.filter(|number| !self.parts.address_spaces.page_tables[number.table()].is_huge());
             if let Some(number) = kept.or_else(|| self.parts.address_spaces.entry(mm, page)) {
@@ -171,7 +173,7 @@ impl Kernel<'_> {
         Ok(touch)
     }
 
-    /// What an access to a page takes that its entry, if there is one, does not let through.
+    /// Handles an access that the entry, if there is one, does not allow (`handle_mm_fault`).
     pub(crate) fn handle_mm_fault(
         &mut self,
         (mm, page, entry): (MmId, Vpn, Option<PteNumber>),
@@ -195,7 +197,7 @@ impl Kernel<'_> {
         let entry = self.parts.address_spaces.page_tables[number];
         if entry.has(Pte::PROT_NONE) {
             self.do_numa_page(mm, page, number);
-            // A store to what the entry does not let be stored to faults once more.
+            // A store that the entry still does not allow faults once more.
             return match self.parts.address_spaces.page_tables[number].lets(write) {
                 true => Ok(Touch::Minor),
                 false => self.handle_mm_fault((mm, page, self.parts.address_spaces.entry(mm, page)), write),
@@ -220,7 +222,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Nothing was stored there yet, or nothing but zeroes that were read.
+    /// A fault on an empty PTE, or a store to a mapping of the zero page.
     fn do_anonymous_page(&mut self, fault: &Fault) -> Result<Touch, OutOfMemory> {
         if !fault.write {
             self.parts.address_spaces.page_tables[fault.entry] = Pte::ZERO;
@@ -244,7 +246,7 @@ impl Kernel<'_> {
         Ok(Touch::Minor)
     }
 
-    /// A page of a file; `copies` if it is a store to a private mapping.
+    /// A fault on a page of a file (`do_fault`); `copies` for a store to a private mapping (`do_cow_fault`).
     fn do_fault(
         &mut self,
         fault: &Fault,
@@ -254,7 +256,7 @@ impl Kernel<'_> {
         let Fault { memcg, flags, added_by, .. } = *fault;
         let (id, touch) = self.filemap_fault(memcg, (file, index), flags, added_by)?;
         if copies {
-            // Making room for the copy may take the page away that is copied.
+            // Reclaim for the copy must not evict the page that is copied.
             let held = self.parts.lrus.folios.flags[id].has(FolioFlags::HELD);
             self.parts.lrus.folios.flags[id].set(FolioFlags::HELD);
             let copy = self.folio_prealloc(fault);
@@ -279,8 +281,8 @@ impl Kernel<'_> {
         Ok(touch)
     }
 
-    /// A store to a page of a file that is mapped for loads, in an area whose stores go to the file: `page_mkwrite` tells the file
-    /// system that the page is dirty.
+    /// A store to a read-only mapped page of a shared file mapping (`wp_page_shared`): `page_mkwrite` tells
+    /// the file system that the page is dirty.
     fn wp_page_shared(&mut self, fault: &Fault, id: FolioId) -> Touch {
         self.mark_dirty(self.on.machine.now(self.on.cpu), id);
         self.parts.address_spaces.page_tables[fault.entry].set(Pte::YOUNG.with(Pte::WRITE));
@@ -288,7 +290,7 @@ impl Kernel<'_> {
         Touch::Minor
     }
 
-    /// A store to a page that is mapped for loads, in an area of which nobody else is to see stores.
+    /// A store to a read-only mapped page of a private mapping (`do_wp_page`): reuses the page, or copies it.
     pub(crate) fn do_wp_page(&mut self, fault: &Fault, id: FolioId) -> Result<Touch, OutOfMemory> {
         let anon = self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED);
         if anon && self.is_reused(fault, id) {
@@ -301,7 +303,7 @@ impl Kernel<'_> {
         self.parts.split_huge_pmd(fault.entry.table());
         let copy = self.folio_prealloc(fault)?;
         self.on.machine.charge(self.on.cpu, Category::PageCopy, self.on.machine.costs.page_copy);
-        // Making room for the copy may have taken the page away, or split its folio.
+        // Reclaim for the copy may have unmapped the page or split its folio.
         if let Some(id) = self.parts.address_spaces.page_tables[fault.entry].folio() {
             self.parts.address_spaces.page_tables[fault.entry] = Pte::NONE;
             self.parts.remove_rmap(fault.entry, id);
@@ -320,7 +322,7 @@ impl Kernel<'_> {
         Ok(Touch::Minor)
     }
 
-    /// A page of its own for a process, for a copy (`folio_prealloc`).
+    /// Allocates an order-0 folio for a copy (`folio_prealloc`).
     fn folio_prealloc(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
         let id = self.vma_alloc_folio(fault.place(), flags, Effort::ORDINARY);
@@ -329,8 +331,8 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// Unmaps what lies in `pages`, whose first area is at a place, and frees what nobody else has (`zap_page_range`); which
-    /// pages were mapped.
+    /// Unmaps `pages`, whose first VMA is at `first`, and frees what nobody else uses (`zap_page_range`).
+    /// Returns the pages that were mapped.
     pub(crate) fn zap_page_range(&mut self, mm: MmId, pages: &Range<Vpn>, first: Cursor) -> Unmapped {
         let (mut mapped, mut at) = (Unmapped::default(), first);
         while self.parts.address_spaces.mms[mm].vmas.begins_before(at, pages.end)
@@ -346,7 +348,8 @@ impl Kernel<'_> {
         mapped
     }
 
-    /// The same for some entries of a table that are in an area with these flags.
+    /// Unmaps PTEs of one table that are in a VMA with these flags (`zap_pte_range`). Returns the pages that
+    /// were mapped.
     pub(crate) fn zap_pte_range(&mut self, table: TableId, places: Range<usize>, flags: VmFlags) -> Unmapped {
         let mut zap = Zap {
             has_recency: self.has_recency(flags),
@@ -359,7 +362,7 @@ impl Kernel<'_> {
             partial: None,
         };
         let places = self.parts.address_spaces.page_tables[table].places(places);
-        // Folios are fetched so far ahead that memory has arrived.
+        // Folio records are prefetched early enough to be in the host's cache when they are used.
         const AHEAD: usize = 4;
         for ahead in places.start..places.end + AHEAD {
             if ahead < places.end
@@ -387,7 +390,7 @@ impl Kernel<'_> {
             return;
         }
         if zap.locked || !self.parts.lrus.is_anon_page(entry) {
-            // What follows may take time, or free something else.
+            // What follows may take time or free other pages.
             self.free_gathered();
         }
         if let Some(swap) = entry.swap_entry() {
@@ -413,7 +416,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// An entry of an anonymous folio is gone: the folio is free now, or one that has lost a part.
+    /// Handles an anonymous folio that lost a mapping: frees it after its last one, or notes that part of it
+    /// is unmapped.
     #[inline]
     fn zap_anon_page(&mut self, number: PteNumber, id: FolioId, zap: &mut Zap) {
         zap.anon += zap.pages;
@@ -436,23 +440,24 @@ impl Kernel<'_> {
         }
     }
 
-    /// Frees an anonymous folio that no page table maps any more, unless others will find it in the swap cache.
+    /// Frees an anonymous folio that no page table maps, unless other users of its swap entry will find it in
+    /// the swap cache.
     pub(crate) fn release_unmapped(&mut self, id: FolioId) {
         if self.parts.folio_free_swap(id) {
             self.release_folio(id);
         }
     }
 
-    /// Gives up a page-table entry's claim to a page in swap.
+    /// Drops a PTE's reference to a swap entry (`swap_put`).
     fn swap_put(&mut self, swap: SwapEntry) {
         self.parts.swap.swap_map_dec(swap);
         if self.parts.swap.swap_users(swap) > 0 {
             return;
         }
         match self.parts.swap.swap_entry_state(swap) {
-            // Whoever maps it, or has another page of it, may still want to have it written there.
+            // A process that still maps the folio, or another page of it, may need its swap entry.
             SwapIn::Cached(id) if self.parts.lrus.folios[id].mapcount > 0 => {}
-            // Being read ahead, it comes free when reclaim meets it.
+            // While it is being read ahead, only reclaim frees it later.
             SwapIn::Cached(id)
                 if self.parts.lrus.folios.flags[id].has(FolioFlags::LOCKED | FolioFlags::READAHEAD) => {}
             SwapIn::Cached(id) => self.release_unmapped(id),
@@ -460,14 +465,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Frees a folio that nobody uses any more; while a device still writes it, [`Kernel::end_write`] does.
+    /// Frees a folio without users. If it is under writeback, [`Kernel::end_write`] frees it.
     pub(crate) fn release_folio(&mut self, id: FolioId) {
         if let Some((pfn, order)) = self.parts.detach_folio(id) {
             self.free(pfn, order);
         }
     }
 
-    /// Frees the pages that unmapping has gathered so far, in its order (`tlb_flush_mmu_free`).
+    /// Frees the gathered pages, in the order in which they were unmapped (`tlb_flush_mmu_free`).
     fn free_gathered(&mut self) {
         let mut pages = std::mem::take(&mut self.parts.address_spaces.mmu_gather);
         self.free_singles(&pages);
@@ -475,14 +480,14 @@ impl Kernel<'_> {
         self.parts.address_spaces.mmu_gather = pages;
     }
 
-    /// A load that an entry does not let through.
+    /// A load fault on a PTE.
     pub(crate) fn load_fault(&self, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
         let vma =
             self.parts.address_spaces.mms[mm].vmas.find_id(page).expect("a page that is touched is mapped");
         self.load_fault_in(vma, mm, page, entry)
     }
 
-    /// The same in an area that has been found.
+    /// Like [`Kernel::load_fault`] in a VMA that is known already.
     #[inline]
     fn load_fault_in(&self, vma: VmaId, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
         let space = &self.parts.address_spaces.mms[mm];
@@ -491,7 +496,7 @@ impl Kernel<'_> {
         Fault { memcg: space.memcg, mm, page, entry, write: false, vma, flags, added_by }
     }
 
-    /// Whether a store to a page that is mapped for loads happens in place (`wp_can_reuse_anon_folio`).
+    /// Whether a store to a read-only mapped anonymous page reuses the page (`wp_can_reuse_anon_folio`).
     fn is_reused(&mut self, fault: &Fault, id: FolioId) -> bool {
         let (f, flags) = (&self.on.features.folios, self.parts.lrus.folios.flags[id]);
         let order = flags.order();
@@ -509,7 +514,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// Whether a page is in memory: mapped, or in the page cache (`mincore`).
+    /// Whether a page is resident: mapped, in the swap cache, or in the page cache (`mincore`).
     pub fn is_resident(&self, mm: MmId, page: Vpn) -> bool {
         let entry = self.address_spaces.pte(mm, page);
         if let Some(swap) = entry.swap_entry() {
@@ -520,7 +525,8 @@ impl Parts {
             || file_page().is_some_and(|(file, index)| self.page_cache.files.folio(file, index).is_some())
     }
 
-    /// What [`Kernel::release_folio`] does, but for the allocator: the block that is to be freed, and its order.
+    /// Detaches a folio without users from the LRU and the counters. Returns the block to be freed and its
+    /// order; `None` while the folio is under writeback.
     #[inline]
     fn detach_folio(&mut self, id: FolioId) -> Option<(Pfn, u8)> {
         let written = self.lrus.folios.flags[id].has(FolioFlags::WRITEBACK);
@@ -532,7 +538,7 @@ impl Parts {
 }
 
 impl Lrus {
-    /// Whether an entry maps an anonymous page that is a folio of its own.
+    /// Whether a PTE maps an order-0 anonymous folio.
     #[inline]
     fn is_anon_page(&self, entry: Pte) -> bool {
         let flags = entry.folio().map(|id| self.folios.flags[id]);

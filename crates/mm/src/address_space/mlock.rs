@@ -1,4 +1,4 @@
-//! Memory that stays: `mlock`.
+//! Memory locking: `mlock` and `munlock`.
 //!
 //! ```text
 //!   area          ┌────── VM_LOCKED ──────┐
@@ -9,12 +9,13 @@
 //!                    a      does not: stays where reclaim looks; what is locked of it is not unmapped
 //! ```
 //!
-//! Locking brings in what is not there ([`crate::address_space::gup`]). What faults bring in later lies inside and is locked at once; what
-//! was missed, such as a large folio that comes back from swap, is locked when reclaim meets it (`folio_referenced`). A folio
-//! of which a part is unlocked or unmapped is unlocked, unless another area has all of it: the kernel counts the areas
-//! (`mlock_count`), the twin looks for them. Rules for large folios are those since 6.7; before, single and huge pages alone
-//! were locked. Left out: the kernel's batches (each folio takes the lock of its lists by itself), `mlockall`, `MAP_LOCKED`,
-//! `MLOCK_ONFAULT` and limits. In the kernel: mm/mlock.c, `mlock_vma_folio` in mm/internal.h, mm/rmap.c.
+//! mlock faults in the missing pages ([`crate::address_space::gup`]). Folios that later faults map inside a
+//! locked VMA are mlocked at once; a folio that was missed, such as a large one from swap, is mlocked when
+//! reclaim finds it (`folio_referenced`). A folio of which a part is munlocked or unmapped is munlocked,
+//! unless another VMA locks it as a whole: the kernel counts those VMAs (`mlock_count`), the twin searches
+//! for them. Large folios follow the rules of 6.7 and later; before, only single and huge pages were mlocked.
+//! Not modelled: mlock batches (each folio takes its lru_lock by itself), `mlockall`, `MAP_LOCKED`,
+//! `MLOCK_ONFAULT`, and limits. In the kernel: mm/mlock.c, `mlock_vma_folio` in mm/internal.h, mm/rmap.c.
 
 use crate::account::Category;
 use crate::address_space::AddressSpaces;
@@ -28,7 +29,7 @@ use crate::lru::Lrus;
 use crate::lru::folio::{Census, FolioFlags, FolioId, ListEnd};
 use std::ops::Range;
 
-/// Has a folio that is put onto a list go to that of those that cannot be evicted, if it is locked.
+/// Redirects an mlocked folio that is about to be put on an LRU list to the unevictable list.
 #[inline]
 pub(crate) fn cull(flags: &mut FolioFlags, counters: &mut Counters) {
     if flags.has(FolioFlags::MLOCKED) && !flags.has(FolioFlags::UNEVICTABLE) {
@@ -39,8 +40,8 @@ pub(crate) fn cull(flags: &mut FolioFlags, counters: &mut Counters) {
 }
 
 impl Kernel<'_> {
-    /// Locks what lies in `pages` in memory and brings in what is not there (`mlock`). The folios of files that
-    /// a device has to fill; without memory for all, the areas are locked nevertheless.
+    /// Locks `pages` in memory and faults in the missing ones (`mlock`). Returns the file folios that a
+    /// device has to read. If memory runs out, the VMAs are locked nevertheless.
     pub fn mlock(&mut self, mm: MmId, pages: Range<Vpn>) -> Result<Vec<FolioId>, OutOfMemory> {
         self.parts.address_spaces.set_locked(mm, pages.clone(), VmFlags::LOCKED);
         let rights = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
@@ -65,7 +66,7 @@ impl Kernel<'_> {
         Ok(filled)
     }
 
-    /// Lets what lies in `pages` be evicted again (`munlock`).
+    /// Unlocks `pages` (`munlock`).
     pub fn munlock(&mut self, mm: MmId, pages: Range<Vpn>) {
         self.parts.address_spaces.set_locked(mm, pages.clone(), VmFlags::default());
         self.lru_add_drain();
@@ -74,7 +75,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The folios that are mapped in `pages`, each once in a row (`walk_page_range`).
+    /// The folios mapped in `pages`, without consecutive duplicates (`walk_page_range`).
     fn folios_in(&mut self, mm: MmId, pages: Range<Vpn>) -> Vec<FolioId> {
         let (mut entries, mut found) = (0, Vec::new());
         for (table, places) in self.parts.address_spaces.mms[mm].directory.tables(pages) {
@@ -92,7 +93,8 @@ impl Kernel<'_> {
         found
     }
 
-    /// Locks a folio, and takes it off the lists that reclaim looks at, unless a batch or reclaim has it.
+    /// Sets `PG_mlocked` and moves the folio to the unevictable list, unless a folio batch or reclaim has
+    /// isolated it (`mlock_folio`).
     pub(crate) fn mlock_folio(&mut self, id: FolioId) {
         self.set_mlocked(id);
         let flags = self.parts.lrus.folios.flags[id];
@@ -101,7 +103,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// A locked area has a part of a folio less: it can be evicted, unless another one has all of it.
+    /// Clears `PG_mlocked` of a folio that lost a part to munlock or unmapping, unless another VMA locks it
+    /// as a whole (`munlock_folio`).
     pub(crate) fn munlock_folio(&mut self, id: FolioId) {
         if !self.parts.lrus.is_mlocked(id) || self.parts.is_in_locked_area(id, &self.parts.mappings_of(id)) {
             return;
@@ -116,13 +119,14 @@ impl Kernel<'_> {
         }
         self.on.counters.add(Event::UnevictablePgsRescued, pages);
         if !flags.has(FolioFlags::LRU) {
-            // It is on its way to a list.
+            // The folio is in a folio batch or isolated.
             return flags.clear(FolioFlags::UNEVICTABLE);
         }
         self.move_to_other_list(id, |flags, _| flags.clear(FolioFlags::UNEVICTABLE));
     }
 
-    /// Takes a folio off its list, and puts it onto the one that its flags say once `change` has changed them.
+    /// Takes a folio off its LRU list, applies `change` to its flags, and puts it onto the list they then
+    /// say.
     fn move_to_other_list(&mut self, id: FolioId, change: impl FnOnce(&mut FolioFlags, &mut Counters)) {
         let lru = self.parts.lrus.lru();
         let lruvec = self.parts.lrus.folios[id].lruvec;
@@ -133,7 +137,7 @@ impl Kernel<'_> {
         lruvec.add(&mut self.parts.lrus.folios, &lru, id, ListEnd::Head);
     }
 
-    /// Notes that a folio is locked; it leaves the lists that reclaim looks at when it is put onto one.
+    /// Sets `PG_mlocked`. The folio moves to the unevictable list when it is next put onto an LRU list.
     pub(crate) fn set_mlocked(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
         if !flags.has(FolioFlags::MLOCKED) {
@@ -145,21 +149,21 @@ impl Kernel<'_> {
 }
 
 impl AddressSpaces {
-    /// Pages of folios that are locked in memory (`nr_mlock`).
+    /// Pages of mlocked folios (`nr_mlock`).
     pub fn nr_mlock(&self) -> u64 {
         self.nr_mlock
     }
 }
 
 impl Lrus {
-    /// Whether a folio is locked in memory (`PG_mlocked`).
+    /// Whether a folio is mlocked (`PG_mlocked`).
     pub fn is_mlocked(&self, id: FolioId) -> bool {
         self.folios.flags[id].has(FolioFlags::MLOCKED)
     }
 }
 
 impl AddressSpaces {
-    /// Gives areas the lock that `lock` says, [`VmFlags::LOCKED`] or none.
+    /// Sets or clears [`VmFlags::LOCKED`] of the VMAs in `pages`, as `lock` has it.
     fn set_locked(&mut self, mm: MmId, pages: Range<Vpn>, lock: VmFlags) {
         let space = &mut self.mms[mm];
         space.vmas.change(pages, |vma| vma.flags = vma.flags.without(VmFlags::LOCKED).or(lock));
@@ -167,7 +171,7 @@ impl AddressSpaces {
         space.locked_vm = locked.map(|vma| vma.end - vma.start).sum();
     }
 
-    /// Whether an entry is in a locked area.
+    /// Whether a PTE is in a locked VMA.
     pub(crate) fn is_locked_entry(&self, entry: PteNumber) -> bool {
         let table = &self.page_tables[entry.table()];
         let space = &self.mms[table.mm];
@@ -177,7 +181,7 @@ impl AddressSpaces {
 }
 
 impl Parts {
-    /// Whether a locked area has all of a folio that `entries` map (`folio_within_vma`).
+    /// Whether one locked VMA contains all of a folio, which `entries` map (`folio_within_vma`).
     pub(crate) fn is_in_locked_area(&self, id: FolioId, entries: &[PteNumber]) -> bool {
         let (order, pages) = (self.lrus.folios.flags[id].order(), self.lrus.folios.flags[id].nr_pages());
         if order == 0 {
@@ -193,7 +197,7 @@ impl Parts {
         })
     }
 
-    /// Checks what is locked; panics with what does not hold.
+    /// Checks the invariants of mlocked folios and locked VMAs, and panics with the one that is broken.
     pub(crate) fn validate_mlock(&self, census: &Census) {
         let mut locked = 0;
         for (id, _) in census.all(&self.lrus.folios) {

@@ -1,4 +1,4 @@
-//! Areas come, change and go: mapping, unmapping, advice, fork and exit.
+//! Changes to the VMAs of an address space: mmap, munmap, mprotect, madvise, fork and exit.
 //!
 //! ```text
 //!   mmap ─► area ──fork──► the same area of the child: entries are copied, private pages shared until written
@@ -24,13 +24,13 @@ use crate::swapfile::readahead::policy::SwapRa;
 use std::ops::Range;
 
 impl Kernel<'_> {
-    /// Maps `pages` pages from `start` on, in place of what is there (`MAP_FIXED`).
+    /// Maps `pages` pages at `start`, replacing what is mapped there (`MAP_FIXED`).
     pub fn mmap_fixed(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
         self.munmap(mm, start..start + pages);
         self.map_area(mm, start, pages, backing, flags);
     }
 
-    /// Unmaps what lies in `pages` (`munmap`); which pages were mapped.
+    /// Unmaps `pages` (`munmap`). Returns the pages that were mapped.
     pub fn munmap(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
         let space = &self.parts.address_spaces.mms[mm];
         if let Some(entry) = space.directory.entry(pages.start) {
@@ -52,13 +52,15 @@ impl Kernel<'_> {
         zapped
     }
 
-    /// Frees what lies in `pages` and leaves it mapped (`MADV_DONTNEED`); which pages were mapped.
+    /// Frees the memory of `pages` and keeps their VMAs (`MADV_DONTNEED`). Returns the pages that were
+    /// mapped.
     pub fn madvise_dontneed(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
         let first = self.parts.address_spaces.mms[mm].vmas.first_in(&pages);
         first.map(|first| self.zap_page_range(mm, &pages, first)).unwrap_or_default()
     }
 
-    /// A copy of an address space for a child process (`fork`). Pages are shared until somebody stores to them.
+    /// Copies an address space for a child process (`fork`). Pages are shared until either process stores to
+    /// them.
     pub fn fork_mm(&mut self, parent: MmId) -> MmId {
         let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } =
             self.parts.address_spaces.mms[parent].clone();
@@ -73,7 +75,7 @@ impl Kernel<'_> {
                 let mapping = rmap::FileMapping { mm: child, start: vma.start, first, pages };
                 self.parts.address_spaces.file_mappings.add(file, mapping);
             }
-            // Pages of files are found again by faults.
+            // Page faults map file pages again, so their PTEs are not copied.
             if vma.has_anon {
                 self.copy_page_range(parent, child, vma);
             }
@@ -83,7 +85,7 @@ impl Kernel<'_> {
         child
     }
 
-    /// Copies the entries of an area; what may be stored to is protected in both.
+    /// Copies the PTEs of a VMA (`copy_page_range`). In a private mapping, both copies become read-only.
     fn copy_page_range(&mut self, parent: MmId, child: MmId, vma: &Vma) {
         let mut copied = 0;
         let mut rest = vma.pages();
@@ -129,7 +131,7 @@ impl Kernel<'_> {
         self.on.machine.charge(self.on.cpu, Category::PageTables, self.on.machine.costs.pte_write * copied);
     }
 
-    /// Ends a process: unmaps all that it has; which pages were mapped.
+    /// Ends a process and unmaps all its memory (`exit_mmap`). Returns the pages that were mapped.
     pub fn exit_mm(&mut self, mm: MmId) -> Unmapped {
         let zapped = self.munmap(mm, 0..Vpn::MAX);
         self.parts.address_spaces.khugepaged_exit(mm);
@@ -138,7 +140,7 @@ impl Kernel<'_> {
         zapped
     }
 
-    /// Maps `pages` pages where there is room, and says where.
+    /// Maps `pages` pages where there is room, and returns their start.
     pub fn mmap(&mut self, mm: MmId, pages: u64, backing: Backing, flags: VmFlags) -> Vpn {
         let span = self.parts.allocator.geometry().ptrs_per_pte() as u64;
         let start = self.parts.address_spaces.mms[mm].vmas.end().next_multiple_of(span).max(span);
@@ -162,7 +164,7 @@ impl Kernel<'_> {
         self.khugepaged_enter_vma(mm, start);
     }
 
-    /// Takes advice on what lies in `pages`.
+    /// Applies advice to `pages` (`madvise`).
     pub fn madvise(&mut self, mm: MmId, pages: Range<Vpn>, advice: Advice) {
         let reads = VmFlags::RAND_READ.or(VmFlags::SEQ_READ);
         let sizes = VmFlags::HUGEPAGE.or(VmFlags::NOHUGEPAGE);
@@ -182,14 +184,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether accesses to an area say something about the future (`vma_has_recency`).
+    /// Whether accesses to a VMA with these flags count for its pages' age (`vma_has_recency`).
     #[inline]
     pub(crate) fn has_recency(&self, flags: VmFlags) -> bool {
         let hinted = flags.any(VmFlags::RAND_READ.or(VmFlags::SEQ_READ));
         policy::has_recency(&self.on.features.reclaim, hinted)
     }
 
-    /// What a page fault on an area is to the LRU (`lru_gen_enter_fault`).
+    /// How the LRU treats a folio that a page fault adds to a VMA with these flags (`lru_gen_enter_fault`).
     #[inline]
     pub(crate) fn added_by_fault(&self, flags: VmFlags) -> AddedBy {
         if self.has_recency(flags) { AddedBy::Fault } else { AddedBy::Other }
@@ -197,7 +199,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// An address space with nothing in it, whose pages are charged to `memcg` (`mm_alloc`, `execve`).
+    /// Creates an empty address space whose pages are charged to `memcg` (`mm_alloc`, `execve`).
     pub fn create_mm(&mut self, memcg: Memcg) -> MmId {
         let (vmas, directory) = (Vmas::default(), Directory::new(self.allocator.geometry()));
         let (numa_scan, thp_disabled) = (MmScan::default(), Disabled::No);
@@ -219,10 +221,10 @@ impl Parts {
         })
     }
 
-    /// Gives what lies in `pages` other rights (`mprotect`): `rights` of [`VmFlags::READ`], `WRITE` and `EXEC`. Entries get those of
-    /// their areas: none causes a hint fault any more, and stores are let through again where nobody else has the page
-    /// (`change_pte_range`, `can_change_pte_writable`). Clean pages, as of swap, fault once more, as entries that may be written
-    /// are dirty.
+    /// Changes the protection of `pages` (`mprotect`); `rights` are any of [`VmFlags::READ`], `WRITE` and
+    /// `EXEC`. PTEs get the protection of their VMA: PROT_NONE for hint faults is cleared, and exclusive
+    /// pages become writable again (`change_pte_range`, `can_change_pte_writable`). Clean pages, such as
+    /// those from swap, fault once more, because a writable PTE counts as dirty.
     pub fn mprotect(&mut self, mm: MmId, pages: Range<Vpn>, rights: VmFlags) {
         let all = VmFlags::READ.or(VmFlags::WRITE).or(VmFlags::EXEC);
         let change = |flags: VmFlags| flags.without(all).or(rights);
@@ -250,8 +252,8 @@ impl Parts {
         self.address_spaces.mms[mm].vmas.change(pages, |vma| vma.flags = change(vma.flags));
     }
 
-    /// The first table for `pages`, with its entries among them; `pages` begin behind it then. A huge entry for pages beyond
-    /// them becomes many.
+    /// Returns the first page table in `pages` with the places of its entries there, and advances `pages`
+    /// behind it. Splits a PMD mapping that extends beyond `pages`.
     pub(crate) fn next_table(&mut self, mm: MmId, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
         let (table, places) = self.address_spaces.mms[mm].directory.next_table(pages)?;
         if places.len() < self.allocator.geometry().ptrs_per_pte() {
@@ -260,8 +262,8 @@ impl Parts {
         Some((table, places))
     }
 
-    /// Frees the tables for `pages`, in which there is no area any more, as far as neither the area before them nor the one
-    /// behind needs one (`free_pgtables`).
+    /// Frees the page tables of `pages`, which no longer contain a VMA, unless the VMA before or behind needs
+    /// them (`free_pgtables`).
     fn free_page_tables(&mut self, mm: MmId, pages: &Range<Vpn>, behind: Cursor) {
         let (order, vmas) = (self.allocator.geometry().pmd_order, &self.address_spaces.mms[mm].vmas);
         let table_of = |page| window(page, order);
@@ -279,11 +281,11 @@ impl Parts {
         }
     }
 
-    /// The entry of a page, in a table that is made if need be.
+    /// The PTE of a page; allocates its page table if there is none.
     pub(crate) fn make_entry(&mut self, mm: MmId, page: Vpn) -> PteNumber {
         if let Some(entry) = self.address_spaces.entry(mm, page) {
             if self.address_spaces.page_tables[entry] == Pte::NONE {
-                // Where a huge entry was there may be small ones.
+                // PTEs may replace an empty PMD mapping.
                 self.split_huge_pmd(entry.table());
             }
             return entry;

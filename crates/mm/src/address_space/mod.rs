@@ -1,4 +1,4 @@
-//! Address spaces: what a process has mapped, and the page tables that say where it is.
+//! Address spaces: the VMAs of a process, and the page tables that map its memory.
 //!
 //! ```text
 //!   AddressSpace ─┬─ vmas       areas: what may be there (vma.rs), by address (maple_tree.rs)
@@ -11,9 +11,10 @@
 //!   what an access does                            crate::address_space::memory
 //! ```
 //!
-//! A mapping that gets to choose its address begins with a page table of its own, above all others, as large mappings
-//! of the kernel do (`thp_get_unmapped_area`). Left out: `mremap`, growing stacks, and the limits of a process. In the
-//! kernel: mm/mmap.c, mm/vma.c, mm/mprotect.c, mm/madvise.c, `copy_page_range` in mm/memory.c, `dup_mmap` in kernel/fork.c.
+//! A mapping without a fixed address starts at a page table of its own, above all others, as the kernel
+//! aligns large mappings (`thp_get_unmapped_area`). Not modelled: `mremap`, growing stacks, resource limits.
+//! In the kernel: mm/mmap.c, mm/vma.c, mm/mprotect.c, mm/madvise.c, `copy_page_range` in mm/memory.c,
+//! `dup_mmap` in kernel/fork.c.
 
 pub mod gup;
 pub mod huge_memory;
@@ -43,90 +44,90 @@ pub(crate) use rmap::{FileMappings, Mappings};
 pub(crate) use vma::VmaId;
 pub use vma::{Backing, VmFlags, Vma, Vmas};
 
-/// A virtual page number: an address divided by the size of a page.
+/// A virtual page number: an address divided by the page size.
 pub type Vpn = u64;
 
-/// An address space (`struct mm_struct`).
+/// Identifies an address space (`struct mm_struct`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MmId(pub(crate) u32);
 
 impl MmId {
     const NONE: MmId = MmId(u32::MAX);
 
-    /// Its place in arrays.
+    /// Index into arrays by address space.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What one process has mapped.
+/// The address space of one process (`struct mm_struct`).
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
-    /// Whom its pages are charged to.
+    /// The memory cgroup that its pages are charged to.
     pub memcg: Memcg,
-    /// What is mapped where.
     pub vmas: Vmas,
     pub(crate) directory: Directory,
-    /// What NUMA scanning knows of it.
+    /// Its state of NUMA scanning.
     pub numa_scan: MmScan,
     /// Threads that run in it.
     pub(crate) threads: u32,
-    /// Others that use it for a while ([`AddressSpaces::mmget`]).
+    /// Temporary users that do not run in it ([`AddressSpaces::mmget`]).
     visitors: u32,
-    /// What it said of large folios.
+    /// Its `PR_SET_THP_DISABLE`.
     pub(crate) thp_disabled: Disabled,
     /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
     pub(crate) khugepaged: bool,
-    /// It holds the huge page of zeroes (`MMF_HUGE_ZERO_FOLIO`).
+    /// It holds a reference to the huge zero folio (`MMF_HUGE_ZERO_FOLIO`).
     pub(crate) holds_huge_zero: bool,
-    /// Nodes, a bit each, whose walks of the multi-gen LRU are yet to see what ran since the last (`lru_gen.bitmap`).
+    /// Nodes, as bits, whose multi-gen LRU page-table walks have not yet seen what ran since their last walk
+    /// (`lru_gen.bitmap`).
     pub(crate) ran: u64,
-    /// Nodes that have walked it at least once.
+    /// Nodes, as bits, that have walked its page tables at least once.
     pub(crate) walked: u64,
-    /// Entries that map an anonymous page (`MM_ANONPAGES`).
+    /// Pages mapped from anonymous folios (`MM_ANONPAGES`).
     pub(crate) anon_pages: u64,
-    /// Entries that map a page of a file (`MM_FILEPAGES`).
+    /// Pages mapped from files (`MM_FILEPAGES`).
     pub(crate) file_pages: u64,
-    /// Pages of areas that are locked in memory.
+    /// Pages of locked VMAs (`locked_vm`).
     pub(crate) locked_vm: u64,
 }
 
 impl AddressSpace {
-    /// Threads that run in it, and others that use it for a while (`mm_users`).
+    /// Users of the address space: its threads and temporary users (`mm_users`).
     pub(crate) fn users(&self) -> u32 {
         self.threads + self.visitors
     }
 
-    /// Pages that it has in memory (`get_mm_rss`), of anonymous memory and of files.
+    /// Pages in memory, anonymous and file (`get_mm_rss`).
     pub fn rss(&self) -> u64 {
         self.anon_pages + self.file_pages
     }
 
-    /// Those that are anonymous (`MM_ANONPAGES`).
+    /// Anonymous pages in memory (`MM_ANONPAGES`).
     pub fn anon_pages(&self) -> u64 {
         self.anon_pages
     }
 }
 
-/// Address spaces, their page tables, and what large anonymous folios need beyond.
+/// All address spaces and their page tables, and the state of large anonymous folios.
 #[derive(Clone, Debug)]
 pub struct AddressSpaces {
     pub(crate) mms: Mms,
     pub(crate) page_tables: PageTables,
-    /// Pages that are being unmapped and are yet to be freed (`struct mmu_gather`); none between calls.
+    /// Unmapped pages that are not freed yet (`struct mmu_gather`); empty between calls.
     mmu_gather: Vec<Pfn>,
     khugepaged: KhugepagedState,
     huge_zero: HugeZero,
-    /// Of each size of anonymous folios.
+    /// Per-size counters of large anonymous folios.
     mthp_stats: MthpStats,
-    /// Which areas map each file (`i_mmap`).
+    /// Which VMAs map each file (`i_mmap`).
     file_mappings: FileMappings,
-    /// Pages of folios that are locked in memory.
+    /// Pages of mlocked folios.
     nr_mlock: u64,
 }
 
 impl AddressSpaces {
-    /// No process yet.
+    /// No address spaces yet.
     pub(crate) fn new(geometry: Geometry) -> AddressSpaces {
         AddressSpaces {
             mms: Mms::default(),
@@ -141,7 +142,7 @@ impl AddressSpaces {
     }
 }
 
-/// All address spaces.
+/// The table of address spaces, by [`MmId`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mms {
     spaces: Vec<Option<AddressSpace>>,
@@ -178,58 +179,57 @@ impl Mms {
         self.free.push(id);
     }
 
-    /// All of them, in the order of their numbers.
+    /// All address spaces, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MmId, &AddressSpace)> {
         let spaces = self.spaces.iter().enumerate();
         spaces.filter_map(|(id, space)| Some((MmId(id as u32), space.as_ref()?)))
     }
 }
 
-/// What a process says of a mapping (`madvise`).
+/// Advice on a range of addresses (`madvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// `MADV_NORMAL`.
     Normal,
-    /// `MADV_RANDOM`: accesses say nothing of the future.
+    /// `MADV_RANDOM`: an access does not predict further ones.
     Random,
-    /// `MADV_SEQUENTIAL`: what was used will not be used again.
+    /// `MADV_SEQUENTIAL`: pages are used once.
     Sequential,
     /// `MADV_HUGEPAGE`: large folios are wanted.
     HugePage,
-    /// `MADV_NOHUGEPAGE`: they are not.
+    /// `MADV_NOHUGEPAGE`: large folios are not wanted.
     NoHugePage,
 }
 
 impl AddressSpaces {
-    /// Says whether an address space wants large folios at all (`PR_SET_THP_DISABLE`); children inherit it.
+    /// Sets whether an address space may have large folios (`PR_SET_THP_DISABLE`). Children inherit it.
     pub fn set_thp_disable(&mut self, mm: MmId, disabled: Disabled) {
         self.mms[mm].thp_disabled = disabled;
     }
 
-    /// Somebody uses an address space for a while who does not run in it: a reader of /proc/PID/maps or smaps, a debugger. A process
-    /// of one thread does not count as one meanwhile, to what NUMA balancing does for such.
+    /// Adds a temporary user that does not run in the address space, such as a reader of /proc/PID/maps or a
+    /// debugger. With one, NUMA balancing no longer treats a single-threaded process as such.
     pub fn mmget(&mut self, mm: MmId) {
         self.mms[mm].visitors += 1;
     }
 
-    /// And does no more.
+    /// Removes a temporary user.
     pub fn mmput(&mut self, mm: MmId) {
         let visitors = &mut self.mms[mm].visitors;
         *visitors = visitors.checked_sub(1).expect("who leaves has come");
     }
 
-    /// An address space.
     pub fn mm(&self, mm: MmId) -> &AddressSpace {
         &self.mms[mm]
     }
 
-    /// Has a userfaultfd told of stores to pages that are protected later (`UFFDIO_REGISTER_MODE_WP`).
+    /// Registers a userfaultfd for write protection of `pages` (`UFFDIO_REGISTER_MODE_WP`).
     pub fn userfaultfd_register(&mut self, mm: MmId, pages: Range<Vpn>) {
         self.mms[mm].vmas.change(pages, |vma| vma.flags = vma.flags.or(VmFlags::UFFD_WP));
     }
 
-    /// Protects pages that are not there (`UFFDIO_WRITEPROTECT` with `UFFD_FEATURE_WP_UNPOPULATED`), where a userfaultfd has
-    /// registered.
+    /// Write-protects unpopulated pages where a userfaultfd is registered (`UFFDIO_WRITEPROTECT` with
+    /// `UFFD_FEATURE_WP_UNPOPULATED`).
     pub fn userfaultfd_writeprotect(&mut self, mm: MmId, pages: Range<Vpn>) {
         self.mms[mm].vmas.change(pages, |vma| {
             if vma.flags.has(VmFlags::UFFD_WP) {
@@ -238,13 +238,13 @@ impl AddressSpaces {
         });
     }
 
-    /// The entry of a page, if its table exists.
+    /// The PTE of a page, if its page table exists.
     #[inline]
     pub(crate) fn entry(&self, mm: MmId, page: Vpn) -> Option<PteNumber> {
         self.mms[mm].directory.entry(page)
     }
 
-    /// The page-table entry of a page, as it is.
+    /// The value of a page's PTE; [`Pte::NONE`] without a page table.
     pub fn pte(&self, mm: MmId, page: Vpn) -> Pte {
         self.entry(mm, page).map_or(Pte::NONE, |entry| self.page_tables[entry])
     }

@@ -1,4 +1,5 @@
-//! Page-table entries, and tables that have a page full of them: 512 with pages of 4 KiB, 2048 of 16, 8192 of 64.
+//! Page tables and their entries: a table is a page full of PTEs, 512 with pages of 4 KiB, 2048 with 16 KiB,
+//! 8192 with 64 KiB.
 //!
 //! ```text
 //!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive, prot_none
@@ -10,11 +11,13 @@
 //!                                                                                 a folio may be mapped, at the same address
 //! ```
 //!
-//! A huge entry stands in place of all entries of a table. An anonymous folio keeps the number of one entry that maps it,
-//! that of its table times the entries of a table and its place there; the ring of that entry's table leads to the others. The kernel finds them through `struct anon_vma`. A large folio is mapped where its size divides
-//! the page number, so the place of an entry says which page of its folio it maps. An entry that may be written is dirty:
-//! the twin grants the right when it is used. What pages hold is not known but for one thing: whether the program has
-//! stored to them, as what it has not is zeroes. In the kernel: arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
+//! A huge entry (PMD mapping) stands for all entries of a table. An anonymous folio stores the slot of one
+//! entry that maps it: the number of the table times its entries, plus the entry's place. The ring of that
+//! table leads to the other mappings, which the kernel finds through `struct anon_vma`. A large folio is
+//! mapped at a multiple of its size, so the place of an entry tells which page of the folio it maps. A
+//! writable entry is dirty: the twin sets the write bit only when a store needs it. Of a page's contents only
+//! one thing is known: whether the program has stored to it; otherwise it holds zeroes. In the kernel:
+//! arch/x86/include/asm/pgtable.h, `pte_alloc_one`, mm/rmap.c.
 
 use super::{MmId, Vpn};
 use crate::allocator::page::Geometry;
@@ -29,88 +32,85 @@ use std::ops::Range;
 pub struct Pte(u64);
 
 impl Pte {
-    /// Nothing.
+    /// An empty entry (`pte_none`).
     pub const NONE: Pte = Pte(0);
-    /// The page of zeroes that all share; what loads map where nothing was stored.
+    /// Maps the zero page, as a load from an empty anonymous page does.
     pub const ZERO: Pte = Pte(1 << 33);
 
-    /// Maps a folio.
+    /// Maps a folio (`_PAGE_PRESENT`).
     pub const PRESENT: Pte = Pte(1 << 32);
-    /// Has a swap entry.
+    /// Holds a swap entry.
     const SWAP: Pte = Pte(1 << 34);
-    /// May be stored to, and was.
+    /// Writable and dirty.
     pub const WRITE: Pte = Pte(1 << 35);
-    /// Was used since this bit was last cleared: the accessed bit.
+    /// Accessed since the bit was last cleared (`_PAGE_ACCESSED`).
     pub const YOUNG: Pte = Pte(1 << 36);
-    /// No other address space has the anonymous page (`PageAnonExclusive`).
+    /// The anonymous page is mapped by this address space only (`PageAnonExclusive`).
     pub const EXCLUSIVE: Pte = Pte(1 << 37);
 
-    /// Maps a folio, and faults nevertheless: NUMA balancing wants to know who comes (`pte_protnone`).
+    /// Maps a folio but faults, for NUMA balancing (`pte_protnone`).
     pub const PROT_NONE: Pte = Pte(1 << 38);
-    /// The program has stored to this very page: it holds more than zeroes. Kept while the page is in swap. A huge entry
-    /// has a bit for each of its pages instead.
+    /// The program has stored to this very page, so that it may hold more than zeroes. Kept while the page is
+    /// in swap. A huge entry has a bit for each page instead.
     pub const STORED: Pte = Pte(1 << 39);
 
-    /// Maps a folio, or a page of it.
+    /// An entry that maps a folio, or one page of it.
     #[inline]
     pub(crate) fn of_folio(id: FolioId) -> Pte {
         Pte(u64::from(id.0) | Pte::PRESENT.0)
     }
 
-    /// The same entry for another folio that has the page now.
+    /// The same entry, mapping another folio that has the page now.
     pub(crate) fn with_folio(self, id: FolioId) -> Pte {
         Pte(self.0 & !u64::from(u32::MAX) | u64::from(id.0))
     }
 
-    /// Stands for a page that is in swap.
+    /// An entry that holds a swap entry.
     #[inline]
     pub(crate) fn of_swap(entry: SwapEntry) -> Pte {
         Pte(u64::from(entry) | Pte::SWAP.0)
     }
 
-    /// The folio that is mapped.
+    /// The mapped folio, if the entry is present.
     #[inline]
     pub fn folio(self) -> Option<FolioId> {
         self.has(Pte::PRESENT).then_some(FolioId(self.0 as u32))
     }
 
-    /// Whether the hardware lets a load or a store through.
+    /// Whether the hardware allows a load or a store without a fault.
     #[inline]
     pub fn lets(self, write: bool) -> bool {
         let wanted = if write { Pte::PRESENT.with(Pte::WRITE) } else { Pte::PRESENT };
         self.0 & (wanted.0 | Pte::PROT_NONE.0) == wanted.0
     }
 
-    /// The swap entry.
+    /// The swap entry, if the entry holds one.
     #[inline]
     pub fn swap_entry(self) -> Option<SwapEntry> {
         self.has(Pte::SWAP).then_some(self.0 as SwapEntry)
     }
 
-    /// [`Pte::STORED`], if it is set.
+    /// The [`Pte::STORED`] bit of the entry.
     pub(crate) fn stored(self) -> Pte {
         Pte(self.0 & Pte::STORED.0)
     }
 
-    /// Whether all of `bits` are set.
     #[inline]
     pub fn has(self, bits: Pte) -> bool {
         self.0 & bits.0 == bits.0
     }
 
-    /// Sets `bits`.
     #[inline]
     pub fn set(&mut self, bits: Pte) {
         self.0 |= bits.0;
     }
 
-    /// Clears `bits`.
     #[inline]
     pub fn clear(&mut self, bits: Pte) {
         self.0 &= !bits.0;
     }
 
-    /// Clears `bits`; whether all of them were set.
+    /// Clears `bits`. Returns whether all of them were set.
     #[inline]
     pub fn take(&mut self, bits: Pte) -> bool {
         let had = self.has(bits);
@@ -118,7 +118,7 @@ impl Pte {
         had
     }
 
-    /// With `bits` set as well.
+    /// The entry with `bits` set.
     #[inline]
     #[must_use]
     pub fn with(self, bits: Pte) -> Pte {
@@ -126,11 +126,11 @@ impl Pte {
     }
 }
 
-/// A page table.
+/// Identifies a page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableId(u32);
 
-/// An entry: its table, and its place there.
+/// Identifies a PTE: its table and its place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PteNumber {
     table: TableId,
@@ -150,67 +150,66 @@ impl PteNumber {
 }
 
 impl TableId {
-    /// Its place in arrays; tables that are freed leave theirs to others.
+    /// Index into arrays by page table. Freed tables' indices are reused.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// No table.
     const NONE: TableId = TableId(u32::MAX);
 
-    /// One of its entries.
+    /// The entry at a place of this table.
     #[inline]
     pub(crate) fn entry(self, place: usize) -> PteNumber {
         PteNumber { table: self, place: place as u32 }
     }
 }
 
-/// The entries for as much of an address space as a huge page has, 2 MiB with pages of 4 KiB.
+/// The page table of 2^`pmd_order` pages (2 MiB with pages of 4 KiB), or the PMD mapping in place of it.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTable {
-    /// Whose it is.
+    /// The address space that it belongs to.
     pub mm: MmId,
-    /// The first page that it is for.
+    /// The first page of its range.
     pub first: Vpn,
-    /// The next table of the ring.
+    /// The next table of the ring that forks make.
     sibling: TableId,
-    /// Was used since this was last cleared: the accessed bit of the entry above (a PMD).
+    /// Accessed bit of the PMD that points to the table.
     pub(crate) young: bool,
-    /// Who cleared the huge page that is there; [`PageTables`] knows until when.
+    /// The CPU that cleared the huge page that is mapped here; [`PageTables`] knows until when it does.
     cleared_by: Option<Cpu>,
-    /// Counts changes of entries, so that what was added up of them is known to be still right.
+    /// Counts changes of entries, so that sums over them can be cached.
     version: u32,
-    /// Pages that it is for.
+    /// Number of pages of its range.
     pages: u32,
-    /// One entry for all of it (a PMD), or none.
+    /// The PMD mapping, or [`Pte::NONE`] if there are PTEs.
     huge: Pte,
-    /// Pages of a huge entry that the program has stored to, a bit each.
+    /// Pages of a PMD mapping that the program has stored to, as bits.
     stored: Box<[u64]>,
-    /// None beside a huge one, or one for each page.
+    /// One PTE for each page; empty with a PMD mapping.
     entries: Box<[Pte]>,
 }
 
 impl PageTable {
-    /// Whether it has one entry for all of it.
+    /// Whether this is a PMD mapping.
     #[inline]
     pub(crate) fn is_huge(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How often its entries may have changed.
+    /// Number of changes that may have been made to entries.
     #[inline]
     pub(crate) fn version(&self) -> u32 {
         self.version
     }
 
-    /// Pages that one of its entries is for.
+    /// Pages that one entry maps.
     #[inline]
     pub(crate) fn pages_of_entry(&self) -> u64 {
         if self.is_huge() { self.pages.into() } else { 1 }
     }
 
-    /// The entries at some places, or the huge one.
+    /// The entries at `places`, or the huge entry.
     #[inline]
     pub(crate) fn entries_mut(&mut self, places: Range<usize>) -> &mut [Pte] {
         self.version = self.version.wrapping_add(1);
@@ -220,28 +219,28 @@ impl PageTable {
         }
     }
 
-    /// Whether there is anything at some places.
+    /// Whether any entry at `places` is not empty.
     #[inline]
     pub(crate) fn is_populated(&self, places: Range<usize>) -> bool {
         self.entries[places].iter().any(|&entry| entry != Pte::NONE)
     }
 
-    /// Whether there is something at all places.
+    /// Whether no entry at `places` is empty.
     pub(crate) fn is_full(&self, places: Range<usize>) -> bool {
         self.entries[places].iter().all(|&entry| entry != Pte::NONE)
     }
 
-    /// The places of its entries among `places`: of the huge one, 0.
+    /// The entries among `places`: with a PMD mapping just 0.
     pub(crate) fn places(&self, places: Range<usize>) -> Range<usize> {
         if self.is_huge() { 0..1 } else { places }
     }
 
-    /// The places of all its entries.
+    /// The places of all entries.
     pub(crate) fn all_places(&self) -> Range<usize> {
         0..self.entries.len().max(1)
     }
 
-    /// Replaces the huge entry by equal ones of single pages.
+    /// Replaces the PMD mapping by PTEs that map the same pages.
     pub(crate) fn split_huge(&mut self) {
         self.version = self.version.wrapping_add(1);
         let huge = std::mem::take(&mut self.huge);
@@ -250,7 +249,7 @@ impl PageTable {
         self.stored = Box::default();
     }
 
-    /// Whether the page at a place was stored to: [`Pte::STORED`], or nothing.
+    /// [`Pte::STORED`] if the page at `place` was stored to, otherwise no bit.
     fn stored(&self, place: usize) -> Pte {
         match self.entries.get(place) {
             Some(entry) => entry.stored(),
@@ -259,13 +258,13 @@ impl PageTable {
         }
     }
 
-    /// How many pages at some places, of all that it is for, a folio has there that nobody stored to.
+    /// Number of pages at `places` that map folio `id` and were never stored to.
     pub(crate) fn untouched(&self, places: Range<usize>, id: FolioId) -> u32 {
         let maps = |place: usize| self.entries.get(place).unwrap_or(&self.huge).folio() == Some(id);
         places.filter(|&place| maps(place) && self.stored(place) == Pte::default()).count() as u32
     }
 
-    /// Maps a folio by one huge entry in place of all that was there; `stored` are the places of the pages with data.
+    /// Maps a folio by a PMD mapping in place of all PTEs; `stored` are the places of pages with data.
     pub(crate) fn set_huge(&mut self, entry: Pte, stored: impl IntoIterator<Item = usize>) {
         self.version = self.version.wrapping_add(1);
         (self.huge, self.stored, self.entries) = (entry, no_bits(self.pages), Box::default());
@@ -273,7 +272,7 @@ impl PageTable {
     }
 }
 
-/// A bit for each of so many pages, none of them set.
+/// A bitmap for `pages` pages, all clear.
 fn no_bits(pages: u32) -> Box<[u64]> {
     vec![0; pages as usize / 64].into()
 }
@@ -281,11 +280,12 @@ fn no_bits(pages: u32) -> Box<[u64]> {
 /// The page tables of all address spaces.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTables {
-    /// log2 of the entries of a table.
+    /// log2 of the number of entries in a table.
     shift: u8,
     tables: Vec<PageTable>,
     free: Vec<TableId>,
-    /// Huge pages that were cleared, and until when others find nothing there, as long as somebody may still come before.
+    /// Huge pages that are being cleared, and until when other CPUs still find nothing mapped there. Kept as
+    /// long as a CPU may arrive before that.
     cleared: Vec<(TableId, Time)>,
 }
 
@@ -323,38 +323,41 @@ impl std::ops::IndexMut<TableId> for PageTables {
 }
 
 impl PageTables {
-    /// No tables yet.
+    /// No page tables yet.
     pub(crate) fn new(geometry: Geometry) -> PageTables {
         PageTables { shift: geometry.pmd_order, tables: Vec::new(), free: Vec::new(), cleared: Vec::new() }
     }
 
-    /// Notes that `cpu` cleared the huge page of `table`, which others find from `until` on. Nobody comes before `began` any more.
+    /// Notes that `cpu` clears the huge page of `table`, which other CPUs see mapped from `until` on. No
+    /// CPU's clock is before `began` any more.
     pub(crate) fn note_cleared(&mut self, table: TableId, cpu: Cpu, began: Time, until: Time) {
         self.cleared.retain(|&(other, until)| other != table && until > began);
         self.cleared.push((table, until));
         self.tables[table.0 as usize].cleared_by = Some(cpu);
     }
 
-    /// Who clears the huge page of `table` at `now`, and until when, if it is another CPU than `cpu`.
+    /// The CPU that is clearing the huge page of `table` at `now`, and until when; `None` if that is `cpu`
+    /// itself.
     pub(crate) fn cleared_by_another(&self, table: TableId, cpu: Cpu, now: Time) -> Option<(Cpu, Time)> {
         let by = self[table].cleared_by.filter(|&by| by != cpu)?;
         let &(_, until) = self.cleared.iter().find(|&&(other, until)| other == table && now < until)?;
         Some((by, until))
     }
 
-    /// An entry as a folio keeps it, in 32 bits.
+    /// An entry packed into 32 bits, as a folio stores it.
     #[inline]
     pub(crate) fn slot(&self, number: PteNumber) -> u32 {
         number.table.0 << self.shift | number.place
     }
 
-    /// The entry that a folio keeps.
+    /// The entry that a folio's slot names.
     #[inline]
     pub(crate) fn at_slot(&self, slot: u32) -> PteNumber {
         PteNumber { table: TableId(slot >> self.shift), place: slot & ((1 << self.shift) - 1) }
     }
 
-    /// An empty table of `mm` for the pages from `first` on, in a ring of its own; with one entry if it is huge.
+    /// Creates an empty table of `mm` for the range that starts at `first`, in a ring of its own. `is_huge`:
+    /// with a huge entry instead of PTEs.
     pub(crate) fn create(&mut self, mm: MmId, first: Vpn, is_huge: bool) -> TableId {
         let id = self.free.pop().unwrap_or(TableId(self.tables.len() as u32));
         let pages = 1 << self.shift;
@@ -381,13 +384,13 @@ impl PageTables {
         id
     }
 
-    /// Has an entry fetched from memory, ahead of its use; changes nothing.
+    /// Prefetches an entry into the host's cache.
     #[inline]
     pub(crate) fn prefetch(&self, number: PteNumber) {
         prefetch_index(&self.tables[number.table().index()].entries, number.place());
     }
 
-    /// The program has stored to a page.
+    /// Notes that the program stored to the page of an entry.
     #[inline]
     pub(crate) fn note_store(&mut self, number: PteNumber) {
         let (table, place) = (&mut self.tables[number.table().index()], number.place());
@@ -397,19 +400,19 @@ impl PageTables {
         }
     }
 
-    /// Puts `table`, which is in a ring of its own, into the ring of `other`, with the same pages stored to.
+    /// Adds `table`, which is alone in its ring, to the ring of `other`, with the same pages stored to.
     pub(crate) fn join(&mut self, other: TableId, table: TableId) {
         self[table].stored = self[other].stored.clone();
         self[table].sibling = std::mem::replace(&mut self[other].sibling, table);
     }
 
-    /// The tables of a ring, `table` first.
+    /// The tables of a ring, starting with `table`.
     pub(crate) fn ring(&self, table: TableId) -> impl Iterator<Item = TableId> + use<'_> {
         let next = move |&at: &TableId| Some(self[at].sibling).filter(|&sibling| sibling != table);
         std::iter::successors(Some(table), next)
     }
 
-    /// Forgets a table whose entries are all empty.
+    /// Frees a table whose entries are all empty.
     pub(crate) fn delete(&mut self, table: TableId) {
         debug_assert!(self[table].entries.iter().all(|&entry| entry == Pte::NONE));
         debug_assert_eq!(self[table].huge, Pte::NONE);
@@ -419,7 +422,7 @@ impl PageTables {
         self.free.push(table);
     }
 
-    /// The entries of a ring that map a folio of `pages` pages which `number` maps or mapped.
+    /// The entries of a ring that map a folio of `pages` pages; `number` is or was one of them.
     pub(crate) fn mappings(
         &self,
         number: PteNumber,
@@ -434,29 +437,30 @@ impl PageTables {
         entries.filter(move |&entry| self[entry].folio() == Some(id))
     }
 
-    /// All tables that somebody has.
+    /// All tables in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (TableId, &PageTable)> {
         let used = self.tables.iter().enumerate().filter(|(_, table)| table.mm != MmId::NONE);
         used.map(|(id, table)| (TableId(id as u32), table))
     }
 }
 
-/// Where the tables of one address space are, in tables of tables: by GiB with pages of 4 KiB, then by 2 MiB.
+/// The page tables of one address space: for each GiB (with pages of 4 KiB) an array of its tables, like a
+/// PMD table.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    /// log2 of the entries of a table, whatever it is a table of.
+    /// log2 of the number of entries in a table of any level.
     shift: u8,
-    /// In the order of addresses, by the number of the first table.
+    /// Sorted by the number of the first table.
     tables: Vec<(u64, Box<[TableId]>)>,
 }
 
 impl Directory {
-    /// No tables yet.
+    /// No page tables yet.
     pub(crate) fn new(geometry: Geometry) -> Directory {
         Directory { shift: geometry.pmd_order, tables: Vec::new() }
     }
 
-    /// The table that has the entry of a page.
+    /// The page table of a page, if it exists.
     #[inline]
     pub(crate) fn table(&self, page: Vpn) -> Option<TableId> {
         let number = page >> self.shift;
@@ -466,19 +470,19 @@ impl Directory {
         (table != TableId::NONE).then_some(table)
     }
 
-    /// The entry of a page, if its table exists.
+    /// The PTE of a page, if its table exists.
     #[inline]
     pub(crate) fn entry(&self, page: Vpn) -> Option<PteNumber> {
         self.table(page).map(|table| self.entry_of(table, page))
     }
 
-    /// The entry of a page in the table that has it.
+    /// The PTE of a page in its table.
     #[inline]
     pub(crate) fn entry_of(&self, table: TableId, page: Vpn) -> PteNumber {
         table.entry(page as usize & ((1 << self.shift) - 1))
     }
 
-    /// Notes the table that has the entry of a page, or that there is none any more.
+    /// Sets or removes the table for a page.
     pub(crate) fn set(&mut self, page: Vpn, table: Option<TableId>) {
         let number = page >> self.shift;
         let first = number >> self.shift << self.shift;
@@ -489,7 +493,8 @@ impl Directory {
         self.tables[at].1[(number - first) as usize] = table.unwrap_or(TableId::NONE);
     }
 
-    /// The first table for `pages`, with its entries among them; `pages` begin behind it then.
+    /// Returns the first page table in `pages` with the places of its entries there, and advances `pages`
+    /// behind it.
     #[inline]
     pub(crate) fn next_table(&self, pages: &mut Range<Vpn>) -> Option<(TableId, Range<usize>)> {
         if pages.is_empty() {
@@ -511,7 +516,7 @@ impl Directory {
         None
     }
 
-    /// The tables for `pages`, in order, each with its entries among them.
+    /// The page tables in `pages` in order, each with the places of its entries there.
     pub(crate) fn tables(
         &self,
         mut pages: Range<Vpn>,

@@ -1,4 +1,4 @@
-//! What kernels decide differently about areas.
+//! Decisions about VMAs that differ between kernels.
 //!
 //! ```text
 //!   munmap of a hole      │ before │  hole  │ behind │      "behind" is a new area in all kernels;
@@ -10,8 +10,9 @@
 use crate::lru::vmscan::features::{EvictionLoop, Lru, ReclaimFeatures};
 use crate::numa::features::NumaFeatures;
 
-/// Which of two pieces that an area is cut into stays the area that it was (`new_below` of `__split_vma` says it the other way
-/// round). The other piece is a new area: whatever it is copied from, NUMA scanning has not met it yet (`vm_area_dup`).
+/// Which piece of a VMA that is cut in two remains the original VMA (the opposite of `new_below` in
+/// `__split_vma`). The other piece is a new VMA (`vm_area_dup`): whatever it was copied from, NUMA scanning
+/// has not seen it yet.
 ///
 /// ```text
 ///   other rights, policy, advice or lock   │ new │ changed │ new │      mm/mprotect.c, mm/mempolicy.c, mm/madvise.c, mm/mlock.c;
@@ -21,24 +22,24 @@ use crate::numa::features::NumaFeatures;
 ///              from 6.6 on                 │ new │ gone │ new │         likewise; since 6.12 `vms_gather_munmap_vmas`
 /// ```
 ///
-/// Before 6.3 both pieces that one end of an area was unmapped from stayed as they were, but those kernels knew nothing of
-/// areas.
+/// Before 6.3, munmap at one end of a VMA left both pieces the original one, but those kernels kept no scan
+/// state in VMAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The one at lower addresses.
+    /// The piece at lower addresses.
     Below,
-    /// The one at higher addresses.
+    /// The piece at higher addresses.
     Above,
 }
 
-/// Where munmap cuts an area to begin a hole: which part is it still? What is left before the hole, until 6.5; from 6.6 on what
-/// goes away.
+/// Which piece remains the original VMA when munmap cuts it at the start of a hole: until 6.5 the piece
+/// before the hole, since 6.6 the one that is unmapped.
 pub(crate) fn cut_before_hole(f: &NumaFeatures) -> Stays {
     if f.munmap_keeps_start { Stays::Below } else { Stays::Above }
 }
 
-/// Whether accesses to an area say something about the future (`vma_has_recency`): where somebody has said how it is read
-/// (`hinted`: `MADV_RANDOM` or `MADV_SEQUENTIAL`), only kernels with a multi-gen LRU before 6.3 take them for that.
+/// Whether accesses to a VMA count for its pages' age (`vma_has_recency`). With `MADV_RANDOM` or
+/// `MADV_SEQUENTIAL` (`hinted`) they do only in kernels before 6.3 with a multi-gen LRU.
 #[inline]
 pub(crate) fn has_recency(f: &ReclaimFeatures, hinted: bool) -> bool {
     !hinted || matches!(f.lru, Lru::MultiGen(f) if f.eviction_loop == EvictionLoop::AgingApart)

@@ -1,4 +1,4 @@
-//! Reverse mapping: from a folio to the page-table entries that map it.
+//! Reverse mapping (rmap): from a folio to the page-table entries that map it.
 //!
 //! ```text
 //!   anonymous    folio ─► slot: an entry ─► its table ─► the ring of tables that forks made, same place in each
@@ -18,22 +18,22 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Entries that map one folio; mostly there is one.
+/// The entries that map a folio; usually one.
 pub(crate) type Mappings = SmallVec<[PteNumber; 4]>;
 
-/// Pages of a file in an address space.
+/// A mapping of consecutive pages of a file in an address space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileMapping {
     pub mm: MmId,
-    /// Where.
+    /// First page of the mapping.
     pub start: Vpn,
-    /// Which page of the file comes first.
+    /// Page of the file that is mapped there.
     pub first: u32,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
 }
 
-/// Who maps files.
+/// The mappings of each file (`i_mmap`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileMappings(Vec<Vec<FileMapping>>);
 
@@ -46,7 +46,7 @@ impl FileMappings {
         self.0[file].push(mapping);
     }
 
-    /// `pages` of `mm` map the file no longer.
+    /// Removes the mappings of the file in `pages` of `mm`.
     pub(crate) fn remove(&mut self, file: FileId, mm: MmId, pages: Range<Vpn>) {
         let mappings = &mut self.0[file.0 as usize];
         let mut rest = Vec::new();
@@ -81,16 +81,17 @@ impl FileMappings {
 }
 
 impl Kernel<'_> {
-    /// Whether accesses through an entry say something about the future.
+    /// Whether accesses through a PTE count for the page's age (`vma_has_recency`).
     pub(crate) fn entry_has_recency(&self, entry: PteNumber) -> bool {
         let table = &self.parts.address_spaces.page_tables[entry.table()];
         let vma = self.parts.address_spaces.mms[table.mm].vmas.find(table.first + entry.place() as u64);
         vma.is_some_and(|vma| self.has_recency(vma.flags))
     }
 
-    /// Clears the accessed bits of the entries that map a folio; those among them that were set. Where accesses say
-    /// nothing about the future they stay, and do not count, nor do those of a locked area that has a part of the folio.
-    /// None, and the folio locked from now on, if one has all of it (`folio_referenced`).
+    /// Clears the accessed bits of a folio's PTEs and returns the entries that had it set
+    /// (`folio_referenced`). Bits stay set and do not count in VMAs without recency, and in locked VMAs that
+    /// contain only a part of the folio. If a locked VMA contains all of it, the folio becomes mlocked and
+    /// `None` is returned.
     #[inline]
     pub(crate) fn folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
         match self.parts.lrus.folios[id].mapcount {
@@ -99,7 +100,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The same of a folio that is mapped: apart, as most that reclaim looks at in the page cache are not.
+    /// [`Kernel::folio_referenced`] for a mapped folio. Kept apart, because most page-cache folios that
+    /// reclaim scans are not mapped.
     fn mapped_folio_referenced(&mut self, id: FolioId) -> Option<Mappings> {
         let mut young = self.parts.mappings_of(id);
         if self.parts.is_in_locked_area(id, &young) {
@@ -115,8 +117,8 @@ impl Kernel<'_> {
         Some(young)
     }
 
-    /// Takes a folio out of the page tables that map it, up to the first entry in a locked area; an anonymous one leaves its
-    /// swap entries there (`try_to_unmap`). How many entries mapped it.
+    /// Removes a folio from the page tables that map it, up to the first PTE in a locked VMA; anonymous pages
+    /// leave swap entries there (`try_to_unmap`). Returns the number of PTEs removed.
     pub(crate) fn unmap(&mut self, id: FolioId) -> u64 {
         self.split_huge_mappings(id);
         let mut entries = self.parts.mappings_of(id);
@@ -139,7 +141,7 @@ impl Kernel<'_> {
         entries.len() as u64
     }
 
-    /// Makes entries of single pages of each huge one that maps a folio.
+    /// Splits the PMD mappings of a folio into PTEs.
     pub(crate) fn split_huge_mappings(&mut self, id: FolioId) {
         if self.is_pmd_order(self.parts.lrus.folios.flags[id].order()) {
             let tables: Vec<_> = self.parts.mappings_of(id).iter().map(|entry| entry.table()).collect();
@@ -149,7 +151,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// The entries that map a folio.
+    /// The page-table entries that map a folio.
     pub(crate) fn mappings_of(&self, id: FolioId) -> Mappings {
         let folio = &self.lrus.folios[id];
         let maps = |entry: &PteNumber| self.address_spaces.page_tables[*entry].folio() == Some(id);
@@ -172,20 +174,22 @@ impl Parts {
         places.filter_map(|(mm, page)| self.address_spaces.entry(mm, page)).filter(maps).collect()
     }
 
-    /// Has the next store to a folio of a file fault, so that it is known to be dirty (`folio_mkclean`).
+    /// Write-protects the mappings of a file folio, so that the next store faults and marks it dirty
+    /// (`folio_mkclean`).
     pub(crate) fn folio_mkclean(&mut self, id: FolioId) {
         for entry in self.mappings_of(id) {
             self.address_spaces.page_tables[entry].clear(Pte::WRITE);
         }
     }
 
-    /// Counts an entry that maps a folio (`folio_add_file_rmap_pte`).
+    /// Counts a mapping of a folio (`folio_add_file_rmap_pte`).
     #[inline]
     pub(crate) fn add_rmap(&mut self, entry: PteNumber, id: FolioId) {
         self.add_rmaps(entry, 1, id);
     }
 
-    /// Counts some entries of a table, from one on, that map a folio (`folio_add_anon_rmap_ptes`).
+    /// Counts mappings of a folio by `entries` consecutive PTEs, starting at `entry`
+    /// (`folio_add_anon_rmap_ptes`).
     #[inline]
     pub(crate) fn add_rmaps(&mut self, entry: PteNumber, entries: u16, id: FolioId) {
         self.lrus.folios.add_mappings(id, entries);
@@ -193,14 +197,14 @@ impl Parts {
         *rss += pages * u64::from(entries);
     }
 
-    /// Counts an entry that no longer maps a folio (`folio_remove_rmap_ptes`).
+    /// Counts a mapping less of a folio (`folio_remove_rmap_ptes`).
     pub(crate) fn remove_rmap(&mut self, entry: PteNumber, id: FolioId) {
         let (rss, pages) = self.rss_counter(entry, id);
         *rss -= pages;
         self.lose_mapping(entry, id);
     }
 
-    /// The same without counting pages of the address space.
+    /// Like [`Parts::remove_rmap`], without the address space's RSS counters.
     #[inline]
     pub(crate) fn lose_mapping(&mut self, entry: PteNumber, id: FolioId) {
         if self.lrus.folios.remove_mapping(id)
@@ -216,7 +220,7 @@ impl Parts {
         }
     }
 
-    /// Where pages of a folio count in an entry's address space, and how many an entry is for.
+    /// The RSS counter for a folio in the address space of `entry`, and the pages that the entry maps.
     #[inline]
     fn rss_counter(&mut self, entry: PteNumber, id: FolioId) -> (&mut u64, u64) {
         let table = &self.address_spaces.page_tables[entry.table()];
@@ -228,7 +232,7 @@ impl Parts {
         (rss, table.pages_of_entry())
     }
 
-    /// Makes entries of single pages of a huge one (`__split_huge_pmd`).
+    /// Splits a PMD mapping into PTEs (`__split_huge_pmd`).
     pub(crate) fn split_huge_pmd(&mut self, table: TableId) {
         if !self.address_spaces.page_tables[table].is_huge() {
             return;
@@ -242,8 +246,8 @@ impl Parts {
         }
     }
 
-    /// Checks page tables against what they map; panics with what does not hold. For each swap entry, how many
-    /// page-table entries have it.
+    /// Checks page tables against folios and VMAs, and panics with the invariant that is broken. Returns the
+    /// number of PTEs for each swap entry.
     pub(crate) fn validate_page_tables(&self, census: &Census) -> BTreeMap<SwapEntry, u64> {
         let mut seen = Seen::default();
         for (id, table) in self.address_spaces.page_tables.iter() {
@@ -296,7 +300,7 @@ impl Parts {
         );
     }
 
-    /// Checks what address spaces count of the pages that they map.
+    /// Checks the RSS counters of all address spaces.
     fn validate_rss(&self) {
         for (mm, space) in self.address_spaces.mms.iter() {
             let (mut anon, mut file) = (0, 0);
@@ -316,21 +320,21 @@ impl Parts {
     }
 }
 
-/// What page tables turned out to have.
+/// Mappings found in the page tables.
 #[derive(Default)]
 struct Seen {
-    /// How many entries have each swap entry.
+    /// PTEs by swap entry.
     users: BTreeMap<SwapEntry, u64>,
-    /// How many map each folio.
+    /// Mappings by folio.
     mapped: BTreeMap<FolioId, u64>,
-    /// Those that reverse mapping finds.
+    /// Entries that reverse mapping finds, by folio.
     mappings: BTreeMap<FolioId, BTreeSet<PteNumber>>,
-    /// Which pages of each folio are mapped.
+    /// Mapped pages, by folio.
     pages: BTreeMap<FolioId, BTreeSet<u64>>,
 }
 
 impl AddressSpaces {
-    /// Counts entries of a table that no longer map pages of an address space.
+    /// Subtracts unmapped pages from the RSS counters of a table's address space.
     pub(crate) fn sub_rss(&mut self, table: TableId, anon_pages: u64, file_pages: u64) {
         let space = &mut self.mms[self.page_tables[table].mm];
         space.anon_pages -= anon_pages;

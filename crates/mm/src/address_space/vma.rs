@@ -1,12 +1,12 @@
-//! Areas of an address space: what is mapped where, and how it may be used.
+//! VMAs: ranges of an address space with the same backing, protection and advice.
 //!
 //! ```text
 //!   ├── text ──┤├ data ┤        ├──── heap ────┤                  ├ stack ┤
 //!     file r-x   file rw-         anonymous rw-   ◄─ mprotect cuts, equal neighbours become one again
 //! ```
 //!
-//! In the kernel: `struct vm_area_struct`, mm/mmap.c, mm/vma.c. Two neighbours become one if everything that an area says
-//! of itself is equal; the kernel asks besides whether their pages are found in the same way (`anon_vma`).
+//! In the kernel: `struct vm_area_struct`, mm/mmap.c, mm/vma.c. Two adjacent VMAs are merged if all their
+//! properties are equal; the kernel also requires compatible `anon_vma`s.
 
 use super::Vpn;
 use super::maple_tree::{Cursor, MapleTree, Slot};
@@ -19,16 +19,16 @@ use crate::swapfile::readahead::policy::SwapRa;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// What is mapped.
+/// What a VMA maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Memory of its own.
+    /// Anonymous memory.
     Anonymous,
-    /// A file, from this page on.
+    /// A file, starting at this page of it.
     File(FileId, u32),
 }
 
-/// How an area may be used, bit by bit (`vm_flags_t`).
+/// Flags of a VMA (`vm_flags_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VmFlags(u32);
 
@@ -49,24 +49,24 @@ impl VmFlags {
     pub const HUGEPAGE: VmFlags = VmFlags(1 << 6);
     /// `VM_NOHUGEPAGE`, `MADV_NOHUGEPAGE`.
     pub const NOHUGEPAGE: VmFlags = VmFlags(1 << 7);
-    /// `VM_LOCKED`, `mlock`: its memory stays.
+    /// `VM_LOCKED`, `mlock`.
     pub const LOCKED: VmFlags = VmFlags(1 << 8);
-    /// `VM_UFFD_WP`: a userfaultfd is told of stores to protected pages.
+    /// `VM_UFFD_WP`: a userfaultfd handles stores to protected pages.
     pub const UFFD_WP: VmFlags = VmFlags(1 << 9);
-    /// Pages that are not there carry the mark of such a protection in their entries. Kernels mark entry by entry; here what is
-    /// marked is an area of its own, and no folio reaches across either way.
+    /// Unpopulated pages of the VMA are write-protected by a userfaultfd. Kernels mark single PTEs
+    /// (`PTE_MARKER_UFFD_WP`); here the marked range is a VMA of its own, which no folio crosses.
     pub const UFFD_WP_ENTRIES: VmFlags = VmFlags(1 << 10);
-    /// `VM_STACK_INCOMPLETE_SETUP`: the stack of a program that exec still builds, and moves.
+    /// `VM_STACK_INCOMPLETE_SETUP`: the stack of a program during exec, which will be moved.
     pub const STACK_INCOMPLETE: VmFlags = VmFlags(1 << 11);
-    /// Read and write, of one's own.
+    /// Readable, writable and private.
     pub const PRIVATE: VmFlags = VmFlags::READ.or(VmFlags::WRITE);
 
-    /// Both.
+    /// The union of both sets.
     pub const fn or(self, flags: VmFlags) -> VmFlags {
         VmFlags(self.0 | flags.0)
     }
 
-    /// All but `flags`.
+    /// The flags without `flags`.
     pub const fn without(self, flags: VmFlags) -> VmFlags {
         VmFlags(self.0 & !flags.0)
     }
@@ -84,39 +84,37 @@ impl VmFlags {
     }
 }
 
-/// An area of an address space: a line of the cache, as there may be thousands.
+/// A VMA (`struct vm_area_struct`). It fits in one cache line, as there may be thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Vma {
-    /// Its first page.
+    /// First page.
     pub start: Vpn,
-    /// The page after its last.
+    /// The page after the last.
     pub end: Vpn,
-    /// What is mapped; of a file, what its first page is.
+    /// What it maps; of a file, the page at `start`.
     pub backing: Backing,
-    /// How it may be used.
     pub flags: VmFlags,
-    /// It has had anonymous pages (`vma->anon_vma`), so a fork copies its entries.
+    /// It has had anonymous pages (`vma->anon_vma`), so fork copies its PTEs.
     pub(crate) has_anon: bool,
-    /// Where its pages are to be, if that was set (`vma->vm_policy`).
+    /// Its NUMA memory policy, if one was set (`vma->vm_policy`).
     pub(crate) policy: Option<Box<Mempolicy>>,
-    /// What has been read of it from swap. A piece that is cut off begins with as much; of two that become one see
+    /// Its swap readahead state (`swap_readahead_info`). Both pieces of a cut VMA keep it; for merges see
     /// [`Survivor`].
     pub(crate) swap_ra: SwapRa,
 }
 
 impl Vma {
-    /// Its pages.
     pub fn pages(&self) -> Range<Vpn> {
         self.start..self.end
     }
 
-    /// Stores make pages of its own (`is_cow_mapping`).
+    /// Whether stores copy pages instead of reaching a file or other processes (`is_cow_mapping`).
     pub fn is_private(&self) -> bool {
         !self.flags.has(VmFlags::SHARED)
     }
 
-    /// Whose lists most of its pages are on.
+    /// The LRU type of most of its pages.
     pub fn lru_type(&self) -> LruType {
         match self.backing {
             Backing::Anonymous => LruType::Anon,
@@ -124,7 +122,7 @@ impl Vma {
         }
     }
 
-    /// The page of its file that is mapped at `page`.
+    /// The file page mapped at `page`.
     pub(crate) fn file_page(&self, page: Vpn) -> Option<(FileId, u32)> {
         match self.backing {
             Backing::Anonymous => None,
@@ -132,7 +130,7 @@ impl Vma {
         }
     }
 
-    /// The part of it that has `pages`.
+    /// The part of the VMA that covers `pages`.
     fn part(&self, pages: Range<Vpn>) -> Vma {
         let backing = match self.backing {
             Backing::Anonymous => Backing::Anonymous,
@@ -141,7 +139,7 @@ impl Vma {
         Vma { start: pages.start, end: pages.end, backing, ..self.clone() }
     }
 
-    /// Whether `next` goes on where it ends, in every respect.
+    /// Whether `next` continues this VMA with equal properties, so that they can be merged.
     fn continues_in(&self, next: &Vma) -> bool {
         let backing = match (self.backing, next.backing) {
             (Backing::Anonymous, Backing::Anonymous) => true,
@@ -154,12 +152,13 @@ impl Vma {
     }
 }
 
-/// An area by number, as long as it is there.
+/// The number of a VMA, valid as long as the VMA exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VmaId(pub(super) u32);
 
-/// Which of two areas that become one the kernel keeps and extends: the first one, unless that is the one that was mapped or
-/// changed just now and nothing before it takes it in. What is known of scanning and of reads from swap is the survivor's.
+/// Which of two merged VMAs the kernel keeps and extends: the first, unless the first is the one just mapped
+/// or changed and no VMA before it absorbs it. The survivor's NUMA scan state and swap readahead state
+/// remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Survivor {
     First,
@@ -172,7 +171,7 @@ impl Survivor {
     }
 }
 
-/// The areas of an address space.
+/// The VMAs of an address space.
 ///
 /// ```text
 ///   tree     │ page 0, #2 │ page 16, #0 │ page 64, #3 │
@@ -180,15 +179,15 @@ impl Survivor {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vmas {
-    /// In the order of addresses.
+    /// Numbers of VMAs, by address.
     tree: MapleTree,
-    /// By number; those that are gone are empty.
+    /// VMAs by number; removed ones are empty.
     areas: Vec<Vma>,
-    /// What NUMA scanning knows of them (`numab_state`), by number, as far as it has met any. Where one is cut or two become one,
-    /// [`Stays`] and [`Survivor`] say whose it is.
+    /// NUMA scan state by VMA number (`numab_state`), for VMAs that scanning has seen. [`Stays`] and
+    /// [`Survivor`] say which VMA keeps it after a cut or merge.
     numab: Vec<Option<NumabState>>,
     free: Vec<VmaId>,
-    /// Which was found or made last: a program mostly stays in an area for a while.
+    /// The VMA found or made last, as a cache: programs mostly stay in one VMA for a while.
     last: Cell<VmaId>,
 }
 
@@ -208,18 +207,18 @@ impl std::ops::IndexMut<VmaId> for Vmas {
 }
 
 impl Vmas {
-    /// The area at a place.
+    /// The VMA at a position.
     #[inline]
     pub(crate) fn at(&self, at: Cursor) -> Option<&Vma> {
         self.tree.get(at).map(|slot| &self[slot.id])
     }
 
-    /// The next place.
+    /// The next position.
     pub(crate) fn after(&self, at: Cursor) -> Cursor {
         self.tree.after(at)
     }
 
-    /// The number of the area that `page` is in.
+    /// The number of the VMA that contains `page`.
     #[inline]
     pub(crate) fn find_id(&self, page: Vpn) -> Option<VmaId> {
         let last = self.last.get();
@@ -231,18 +230,18 @@ impl Vmas {
         (page < self[id].end).then_some(id)
     }
 
-    /// The area that `page` is in (`vma_lookup`).
+    /// The VMA that contains `page` (`vma_lookup`).
     #[inline]
     pub fn find(&self, page: Vpn) -> Option<&Vma> {
         self.find_id(page).map(|id| &self[id])
     }
 
-    /// The same, to be changed.
+    /// Like [`Vmas::find`], mutable.
     pub(crate) fn find_mut(&mut self, page: Vpn) -> Option<&mut Vma> {
         self.find_id(page).map(|id| &mut self[id])
     }
 
-    /// The areas, in the order of addresses.
+    /// The VMAs in the order of addresses.
     pub fn iter(&self) -> impl Iterator<Item = &Vma> {
         self.iter_from(MapleTree::FIRST)
     }
@@ -251,20 +250,20 @@ impl Vmas {
         self.tree.iter_from(at).map(|id| &self[id])
     }
 
-    /// Whether there is an area at a place that begins before `page`.
+    /// Whether there is a VMA at the position that starts before `page`.
     #[inline]
     pub(crate) fn begins_before(&self, at: Cursor, page: Vpn) -> bool {
         self.start(at).is_some_and(|start| start < page)
     }
 
-    /// Where the first area is that ends after `page`.
+    /// The position of the first VMA that ends after `page`.
     fn first_after(&self, page: Vpn) -> Cursor {
         let Some(at) = self.tree.at_or_before(page) else { return MapleTree::FIRST };
         if self.at(at).is_some_and(|vma| page < vma.end) { at } else { self.after(at) }
     }
 
-    /// Where the first area is that has some of `pages`. Of no pages none has any: `mprotect`, `munmap` and the like change
-    /// nothing where their length is 0, not even when they begin in the middle of an area.
+    /// The position of the first VMA that overlaps `pages`; `None` for an empty range, even inside a VMA:
+    /// `mprotect`, `munmap` and the like do nothing if their length is 0.
     pub(crate) fn first_in(&self, pages: &Range<Vpn>) -> Option<Cursor> {
         if pages.is_empty() {
             return None;
@@ -273,18 +272,18 @@ impl Vmas {
         self.begins_before(at, pages.end).then_some(at)
     }
 
-    /// The areas that end after `page`, in the order of addresses.
+    /// The VMAs that end after `page`, in the order of addresses.
     pub fn from(&self, page: Vpn) -> impl Iterator<Item = &Vma> {
         self.iter_from(self.first_after(page))
     }
 
-    /// What NUMA scanning knows of the area that `page` is in; nothing where it has not met it.
+    /// The NUMA scan state of the VMA that contains `page`; `None` if scanning has not seen it.
     pub fn numab(&self, page: Vpn) -> Option<NumabState> {
         let id = self.find_id(page)?;
         self.numab.get(id.0 as usize).copied().flatten()
     }
 
-    /// The same of an area by number, to be changed.
+    /// The NUMA scan state of a VMA by number, mutable.
     pub(crate) fn numab_mut(&mut self, id: VmaId) -> &mut Option<NumabState> {
         if self.numab.len() < self.areas.len() {
             self.numab.resize(self.areas.len(), None);
@@ -292,7 +291,7 @@ impl Vmas {
         &mut self.numab[id.0 as usize]
     }
 
-    /// The same for a child: NUMA scanning has met none of them, and none is locked in memory (`dup_mmap`).
+    /// The VMAs of a forked child: none has NUMA scan state, and none is locked (`dup_mmap`).
     pub(crate) fn for_child(mut self) -> Vmas {
         self.numab.clear();
         for vma in &mut self.areas {
@@ -301,17 +300,16 @@ impl Vmas {
         self
     }
 
-    /// How many there are.
+    /// Number of VMAs.
     pub fn len(&self) -> usize {
         self.areas.len() - self.free.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The page after the last area.
+    /// The page after the last VMA.
     pub(crate) fn end(&self) -> Vpn {
         let last = self.tree.at_or_before(Vpn::MAX);
         last.and_then(|last| self.at(last)).map_or(0, |vma| vma.end)
@@ -331,7 +329,7 @@ impl Vmas {
         self.tree.insert(slot)
     }
 
-    /// Forgets the area at a place; where the next one is then.
+    /// Removes the VMA at a position. Returns the position of the next one.
     fn forget(&mut self, at: Cursor) -> Cursor {
         if let Some(Slot { start, id }) = self.tree.get(at) {
             self[id].end = start;
@@ -340,7 +338,8 @@ impl Vmas {
         self.tree.remove(at)
     }
 
-    /// Cuts the area at a place in two if it goes across `page`; where the second one is.
+    /// Cuts the VMA at a position in two if `page` is inside it (`__split_vma`). Returns the position of the
+    /// second piece.
     fn cut(&mut self, at: Cursor, page: Vpn, stays: Stays) -> Option<Cursor> {
         let id = self.tree.get(at)?.id;
         let Range { start, end } = self[id].pages();
@@ -358,7 +357,8 @@ impl Vmas {
         })
     }
 
-    /// Makes the area at a place one with the one before it if they are equal (`vma_merge`); where it is then.
+    /// Merges the VMA at a position into the one before it if their properties are equal (`vma_merge`).
+    /// Returns its position then.
     fn join(&mut self, at: Cursor, survivor: Survivor) -> Cursor {
         let (Some(before), Some(slot)) = (self.tree.before(at), self.tree.get(at)) else { return at };
         let Some(Slot { id, .. }) = self.tree.get(before) else { return at };
@@ -376,7 +376,7 @@ impl Vmas {
         before
     }
 
-    /// Adds an area where there is none, as one with its neighbours if they are equal.
+    /// Adds a VMA to an unmapped range and merges it with equal neighbours.
     pub(crate) fn insert(&mut self, vma: Vma) {
         debug_assert!(vma.start < vma.end && self.first_in(&vma.pages()).is_none());
         let at = self.add(vma);
@@ -384,8 +384,9 @@ impl Vmas {
         self.join(at, Survivor::First);
     }
 
-    /// Takes out all that lies in `pages`, whose first area is at a place, cutting areas at both ends; `stays` says whose the part
-    /// before them is. Where the first one behind them is.
+    /// Removes all VMAs in `pages`, the first of which is at `first`, cutting those that cross either end and
+    /// calling `gone` with each. `stays` says which piece of a VMA cut at the start remains the original.
+    /// Returns the position of the first VMA behind.
     pub(crate) fn remove(
         &mut self,
         first: Cursor,
@@ -402,25 +403,25 @@ impl Vmas {
         at
     }
 
-    /// The area at a place, without what it has from `page` on; where it is.
+    /// Cuts off the part of the VMA at a position from `page` on. Returns the position of the first piece.
     fn without_rest(&mut self, at: Cursor, page: Vpn, stays: Stays) -> Cursor {
         let rest = self.cut(at, page, stays);
         rest.map_or(at, |rest| self.tree.before(rest).expect("what was cut off lies behind the rest"))
     }
 
-    /// The page at which the area at a place begins.
+    /// The first page of the VMA at a position.
     #[inline]
     pub(crate) fn start(&self, at: Cursor) -> Option<Vpn> {
         self.tree.get(at).map(|slot| slot.start)
     }
 
-    /// The page at which the area before a place ends.
+    /// The end of the VMA before a position.
     pub(crate) fn end_before(&self, at: Cursor) -> Option<Vpn> {
         self.at(self.tree.before(at)?).map(|vma| vma.end)
     }
 
-    /// Changes all that lies in `pages`, cutting areas at both ends and joining those that have become equal. What has changed
-    /// once does not change again.
+    /// Applies `change` to all VMAs in `pages`, cutting those that cross either end and merging those that
+    /// become equal. No page is changed twice.
     pub(crate) fn change(&mut self, pages: Range<Vpn>, change: impl Fn(&mut Vma)) {
         let Some(mut at) = self.first_in(&pages) else { return };
         while self.begins_before(at, pages.end) {
@@ -428,8 +429,9 @@ impl Vmas {
         }
     }
 
-    /// Changes what lies in `pages` of the area at a place (`vma_modify`); where the next one is. An area that the changed part
-    /// becomes equal to and lies beside takes it in, and the rest stays as it was.
+    /// Applies `change` to the part of the VMA at a position that is in `pages` (`vma_modify`). Returns the
+    /// position of the next VMA. If the changed part equals an adjacent VMA, that VMA absorbs it, and the
+    /// rest stays the original.
     fn modify(&mut self, at: Cursor, pages: &Range<Vpn>, change: impl Fn(&mut Vma)) -> Cursor {
         let Some(vma) = self.at(at) else { return at };
         let part = vma.start.max(pages.start)..vma.end.min(pages.end);

@@ -1,4 +1,4 @@
-//! Making large folios in page faults.
+//! Allocating large folios in page faults.
 //!
 //! ```text
 //!   directory   no table for a huge page ─► do_huge_pmd_anonymous_page ─► a huge entry
@@ -7,8 +7,8 @@
 //!   table       │ │ │■│ │ │ │ │ │  ─► alloc_anon_folio ─► 2^order entries from the aligned page on
 //! ```
 //!
-//! Threads that come to the same huge page while one of them still clears it fault as well, and each clears one of its own: what
-//! is there is only looked at again when that is done ([`Kernel::lose_huge_page`]).
+//! Threads that fault on the same huge page while one of them still clears it each allocate and clear a huge
+//! page of their own, because the PMD is checked again only after that ([`Kernel::lose_huge_page`]).
 //!
 //! In the kernel: `do_huge_pmd_anonymous_page`, `vma_alloc_anon_folio_pmd` in mm/huge_memory.c, `alloc_anon_folio` in
 //! mm/memory.c.
@@ -31,7 +31,7 @@ use crate::lru::folio::{FolioFlags, FolioId};
 use machine::{Cpu, Machine, Time};
 
 impl MemoryManager {
-    /// Whether smaps says that the area of a page may have large folios (`THPeligible`).
+    /// Whether smaps reports the VMA of a page as `THPeligible`.
     pub fn is_thp_eligible(&self, mm: MmId, page: Vpn) -> bool {
         let Some(vma) = self.parts.address_spaces.mms[mm].vmas.find(page) else { return false };
         let (f, thp) = (&self.features().folios, &self.settings().transparent_hugepage);
@@ -40,7 +40,7 @@ impl MemoryManager {
 }
 
 impl Kernel<'_> {
-    /// The step before the page table; `None` if the fault goes on with entries.
+    /// The fault at the PMD level. `None` if the fault continues with PTEs.
     pub(crate) fn do_huge_pmd_anonymous_page(
         &mut self,
         (mm, vma, page): (MmId, VmaId, Vpn),
@@ -93,8 +93,8 @@ impl Kernel<'_> {
         Some(Touch::Minor)
     }
 
-    /// A huge page for a fault, cleared but mapped nowhere; none if there is none to be had, which is counted
-    /// (`vma_alloc_anon_folio_pmd`).
+    /// Allocates and clears a huge page without mapping it (`vma_alloc_anon_folio_pmd`). `None` if none is
+    /// available, which is counted as a fallback.
     fn alloc_anon_folio_pmd(&mut self, (mm, vma, page): (MmId, VmaId, Vpn)) -> Option<FolioId> {
         let (f, thp) = (self.on.features.folios, self.on.settings.transparent_hugepage);
         let effort = policy::effort(
@@ -117,9 +117,10 @@ impl Kernel<'_> {
         }
     }
 
-    /// A thread that stores to a huge page while another one still clears it finds nothing there, takes a page and clears it too, and
-    /// sees when it would map it that somebody was first: it gives its page back (`unlock_release` in
-    /// `do_huge_pmd_anonymous_page`). What that costs is charged, but for the exception itself. Whether it was so.
+    /// A store to a huge page that another thread is still clearing: this thread allocates and clears a huge
+    /// page too, finds the PMD populated when it would map it, and frees its page (`unlock_release` in
+    /// `do_huge_pmd_anonymous_page`). Charges the cost of that except for the exception itself. Returns
+    /// whether this was such a store.
     pub fn lose_huge_page(&mut self, mm: MmId, page: Vpn) -> bool {
         let Some(table) = self.parts.address_spaces.entry(mm, page).map(|entry| entry.table()) else {
             return false;
@@ -133,11 +134,11 @@ impl Kernel<'_> {
         let Some(vma) = self.parts.address_spaces.mms[mm].vmas.find_id(page) else { return false };
         self.on.counters.add(Event::Pgfault, 1);
         if let Some(id) = self.alloc_anon_folio_pmd((mm, vma, page)) {
-            // It is swap-backed, and counted by size, from when it is mapped on (`folio_add_new_anon_rmap`).
+            // An unmapped folio is neither swap-backed nor counted by size yet (`folio_add_new_anon_rmap`).
             self.parts.lrus.folios.flags[id].clear(FolioFlags::SWAPBACKED);
             self.free_folio(id);
         }
-        // Whoever is through first has mapped a page, and all see that one.
+        // The thread that finishes first maps its page, and from then on all threads see it.
         self.parts.address_spaces.page_tables.note_cleared(
             table,
             by,
@@ -147,7 +148,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// A folio for a fault that a page table serves, as large as the policy lets it be and there is.
+    /// Allocates a folio for a fault on a PTE, as large as policy and free memory allow (`alloc_anon_folio`).
     #[inline]
     pub(crate) fn alloc_anon_folio(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
@@ -181,7 +182,8 @@ impl Kernel<'_> {
                 _ => policy::effort(&self.on.features.folios, &self.on.settings.transparent_hugepage, &state),
             };
             match self.vma_alloc_folio(fault.place(), flags, effort) {
-                // A smaller one would want the list as well. This is no fallback, and not counted.
+                // A smaller folio would need the deferred split list as well. This is not counted as a
+                // fallback.
                 Ok(id) if order > 0 && !self.alloc_deferred_list(fault.memcg) => {
                     self.parts.address_spaces.count_mthp_stat(order, MthpStat::NrAnon, 1);
                     self.free_folio(id);
@@ -200,7 +202,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether one entry of the middle level can map a folio of this order.
+    /// Whether a PMD entry can map a folio of this order.
     pub(crate) fn is_pmd_order(&self, order: u8) -> bool {
         self.on.settings.transparent_hugepage.pmd_order() == order
     }
@@ -221,7 +223,7 @@ impl Kernel<'_> {
 }
 
 impl AddressSpaces {
-    /// What decisions need to know of an area.
+    /// The properties of a VMA that policy reads.
     pub(crate) fn vma_state(&self, mm: MmId, vma: &Vma) -> VmaState {
         let advice = match vma.flags {
             flags if flags.has(VmFlags::HUGEPAGE) => policy::Advice::Huge,
@@ -238,7 +240,7 @@ impl AddressSpaces {
         VmaState { advice, disabled, userfault, temporary_stack }
     }
 
-    /// Whether there is nothing for as much as a huge page has around a page, not even a page table.
+    /// Whether nothing is mapped in the PMD range of a page, not even a page table (`pmd_none`).
     fn is_pmd_none(&self, mm: MmId, page: Vpn) -> bool {
         self.entry(mm, page).is_none_or(|entry| {
             self.page_tables[entry.table()].is_huge() && self.page_tables[entry] == Pte::NONE
@@ -247,14 +249,14 @@ impl AddressSpaces {
 }
 
 impl Lrus {
-    /// log2 of the pages of a folio.
+    /// The order of a folio.
     pub fn folio_order(&self, id: FolioId) -> u8 {
         self.folios.flags[id].order()
     }
 }
 
 impl Parts {
-    /// Maps a folio that only this process has, all of it, as it stores to a page of it.
+    /// Maps all pages of a new anonymous folio, exclusively and writable, for a store to one of them.
     #[inline]
     pub(crate) fn map_anon_folio(&mut self, fault: &Fault, id: FolioId) {
         self.address_spaces.mms[fault.mm].vmas[fault.vma].has_anon = true;
@@ -269,8 +271,8 @@ impl Parts {
     }
 }
 
-/// When others find what a fault of `cpu` that began at `began` has made. Where CPUs take turns, nobody has seen it under way unless
-/// its turn ended meanwhile.
+/// The time from which other CPUs see the result of a fault of `cpu` that began at `began`. If CPUs take
+/// turns, they see it in progress only if the CPU's turn ended meanwhile.
 fn visible_from(machine: &Machine<Category>, cpu: Cpu, began: Time) -> Time {
     let now = machine.now(cpu);
     match machine.takes_turns() {

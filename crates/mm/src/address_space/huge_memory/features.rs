@@ -1,4 +1,5 @@
-//! What each version of the series changes in page faults of anonymous memory, and what later kernels changed.
+//! What each version of the series changes in page faults on anonymous memory, and what later kernels
+//! changed.
 //!
 //! ```text
 //!              candidates                       search          allocation   charge fails   what the knob says
@@ -17,23 +18,23 @@ use super::orders::Orders;
 use crate::swapfile::policy::ClusterSearch;
 use machine::PageSize;
 
-/// A size of folios that is built into a kernel.
+/// A folio size that is built into a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolioSize {
-    /// So many pages, as log2.
+    /// log2 of the number of pages.
     Order(u8),
-    /// So many KiB, and at least a page.
+    /// A size in KiB, at least one page.
     Kib(u16),
-    /// What arm64's contiguous bit makes one translation of: 64 KiB with pages of 4 KiB, 2 MiB with larger ones
+    /// What arm64's contiguous bit covers: 64 KiB with pages of 4 KiB, 2 MiB with larger ones
     /// (`CONT_PTE_SHIFT`).
     Contpte,
 }
 
 impl FolioSize {
-    /// The most that v4 and later allow where nobody asked for more, and v1 and v2 for arm64.
+    /// The largest size that v4 and later allow without advice, and v1 and v2 on arm64.
     pub const UNHINTED: FolioSize = FolioSize::Kib(64);
 
-    /// Its order with pages of this size.
+    /// The order with pages of this size.
     pub fn order(self, page_size: PageSize) -> u8 {
         match (self, page_size) {
             (FolioSize::Order(order), _) => order,
@@ -45,102 +46,102 @@ impl FolioSize {
     }
 }
 
-/// Which orders a fault may have, before its VMA is looked at; order 0 always is the last resort.
+/// The orders that a fault may use before its VMA is examined. Order 0 is always the last resort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidates {
-    /// Order 0 alone.
+    /// Order 0 only.
     Zero,
-    /// Every order from a limit of the build down (v1), or from what arm64 wants down, which is by the same limits (v2).
-    /// A kernel that looks at the largest alone has no other.
+    /// Every order from a built-in limit down (v1), or from the order that arm64 prefers, which has the same
+    /// limits (v2). With [`Search::TopOnly`] only the largest.
     BuildLimit {
-        /// The limit (`LARGE_ANON_FOLIO_NOTHP_ORDER_MAX`).
+        /// The limit for VMAs not eligible for THP (`LARGE_ANON_FOLIO_NOTHP_ORDER_MAX`).
         plain: FolioSize,
-        /// The limit where transparent huge pages are eligible (`LARGE_ANON_FOLIO_THP_ORDER_MAX`).
+        /// The limit for VMAs eligible for THP (`LARGE_ANON_FOLIO_THP_ORDER_MAX`).
         eligible: FolioSize,
     },
-    /// Every order from what another architecture wants down (v2).
+    /// Every order from the one that another architecture prefers down (v2).
     DownFrom(FolioSize),
-    /// These, whatever the settings say (test kernels).
+    /// A fixed set, whatever the settings (test kernels).
     List(Orders),
     /// The preferred order, then `PAGE_ALLOC_COSTLY_ORDER` (v3 to v5).
     Preferred {
-        /// What the architecture wants (`arch_wants_pte_order`); without an answer it is 3.
+        /// The order that the architecture prefers (`arch_wants_pte_order`); `None` means 3.
         architecture: Option<FolioSize>,
-        /// The knob of transparent huge pages at `never` means order 0 (v3, v4).
+        /// `transparent_hugepage/enabled` at `never` means order 0 (v3, v4).
         never_is_zero: bool,
-        /// Where they are not eligible a boot parameter limits the order (v3); else 64 KiB do.
+        /// The limit for ineligible VMAs is a boot parameter (v3), otherwise 64 KiB.
         limit_at_boot: bool,
     },
-    /// The orders that the administrator enabled, as directories of sizes (v7); v6 has them as bits, where a bit of
-    /// `anon_orders` is `inherit`, and one that `anon_always_mask` has too is `always`.
+    /// The orders that the administrator enabled in the directories of sizes (v7 and later). v6 has bit masks
+    /// instead: a bit in `anon_orders` means `inherit`, and one in `anon_always_mask` as well means `always`.
     Enabled,
 }
 
-/// Which candidates are held against the VMA and the page table.
+/// Which candidates are checked against the VMA and the page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// The largest alone: if it does not fit, order 0.
+    /// The largest only: if it does not fit, order 0.
     TopOnly,
-    /// Each, until one fits.
+    /// Each from the largest down, until one fits.
     PerCandidate,
 }
 
-/// What follows when no block of an order is free.
+/// What is tried if no block of an order is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
-    /// Order 0.
+    /// Order 0 at once.
     Once,
-    /// The next candidate.
+    /// The next smaller candidate.
     Walk,
 }
 
-/// What userfaultfd makes of a fault.
+/// When userfaultfd limits a fault to order 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserfaultRule {
-    /// Order 0 where the entry carries the write-protect bit.
+    /// If the PTE has the write-protect marker.
     ProtectedEntry,
-    /// Order 0 where the VMA is registered.
+    /// If the VMA is registered with a userfaultfd.
     Armed,
 }
 
-/// How far the allocator goes for a large folio.
+/// How hard the allocator tries for a large folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolioGfp {
-    /// As for a single page, but once (`__GFP_NORETRY`) (v1).
+    /// As for an order-0 page, but without retries (`__GFP_NORETRY`) (v1).
     Ordinary,
     /// As `transparent_hugepage/defrag` says (v2).
     Defrag,
 }
 
-/// How swapped-out memory comes back.
+/// How swapped-out memory is swapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LargeSwapIn {
     /// Page by page.
     Never,
-    /// In large folios from devices that read at once, past the swap cache (6.12).
+    /// As large folios if the device reads synchronously, bypassing the swap cache (6.12).
     PastCache,
-    /// In large folios from such devices, through the swap cache (7.0).
+    /// As large folios if the device reads synchronously, through the swap cache (7.0).
     ThroughCache,
 }
 
-/// Which files of `transparent_hugepage` a kernel has, by the release that the latest came with.
+/// The sysfs files of `transparent_hugepage` that a kernel has, by the release that added the latest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThpFiles {
-    /// Those about huge pages.
+    /// Those for huge pages only.
     Huge,
     /// The series: a directory for each size.
     Sizes,
-    /// Counters of faults and swap.
+    /// Counters of faults and swap-out.
     V6_10,
-    /// Of splits and shared memory.
+    /// Counters of splits and of shared memory.
     V6_11,
-    /// Of folios that there are; `shrink_underused`.
+    /// Counters of existing folios; `shrink_underused`.
     V6_12,
-    /// Of swapping in.
+    /// Counters of swap-in.
     V6_13,
-    /// Of sizes that did not come back.
+    /// Counters of swap-in fallbacks.
     V6_14,
-    /// Of collapses.
+    /// Counters of collapses.
     V7_2,
 }
 
@@ -162,54 +163,56 @@ impl std::fmt::Display for ThpFiles {
 /// What one kernel does with large anonymous folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioFeatures {
-    /// Which orders.
+    /// The orders that a fault may use.
     pub candidates: Candidates,
-    /// Which of them are held against what is there.
+    /// Which of them are checked against the VMA and the page table.
     pub search: Search,
-    /// What follows when none is free.
+    /// What is tried if no block of an order is free.
     pub allocation: Allocation,
-    /// 6.9: an order that the memory cgroup has no room for is as one that is not free.
+    /// 6.9: an order that the memory cgroup has no room for is skipped, like one without a free block.
     pub charge_walks: bool,
-    /// 6.9: pages of a folio that lie one after the other are unmapped at once (`zap_present_folio_ptes`); before, each is taken
-    /// off the folio's counts on its own. v1 does so for anonymous memory ("Batch-zap large anonymous folio PTE mappings"), and
-    /// left it to a series of its own from v2 on; it clears entries one by one yet, and leaves files alone, which is not told apart
-    /// here.
+    /// 6.9: consecutive pages of a folio are unmapped in one batch (`zap_present_folio_ptes`); before, each
+    /// is removed from the folio's mapcounts by itself. v1 batches anonymous memory ("Batch-zap large
+    /// anonymous folio PTE mappings"), which from v2 on became a series of its own; it still clears PTEs one
+    /// by one and excludes files, a difference that is not modelled.
     pub unmaps_at_once: bool,
-    /// 6.9: arm64 marks entries for the translation cache where a folio fills as many as one translation takes (contpte).
+    /// 6.9: arm64 sets the contiguous bit in PTEs if a folio fills the range of one TLB entry (contpte).
     pub marks_contiguous: bool,
-    /// What userfaultfd does.
+    /// When userfaultfd limits a fault to order 0.
     pub userfault: UserfaultRule,
     /// How hard the allocator tries.
     pub gfp: FolioGfp,
-    /// 6.10: a folio that is not mapped whole is split before it migrates, and its pages migrate one by one (`try_split_folio`
-    /// in `migrate_pages_batch`); before, it migrates whole and waits to be split no longer. Read in the sources: 6.12 does
-    /// so, 6.1 does not; that 6.10 is the first is a guess.
+    /// 6.10: a partially mapped folio is split before it migrates, and its pages migrate one by one
+    /// (`try_split_folio` in `migrate_pages_batch`); before, it migrates whole and leaves the deferred split
+    /// queue. Read in the sources: 6.12 does so, 6.1 does not; that 6.10 is the first is a guess.
     pub splits_before_migration: bool,
-    /// 7.1: a huge page that may be underused waits to be split after it has migrated too; before, it leaves the list (commit
-    /// a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from the mail of its backport to 6.12; that
-    /// 7.1 is the first release is inferred from the date. The 6.12 here is the one without it; source of 6.12.117 has it.
+    /// 7.1: a huge page that may be underused is queued for splitting again after it migrates; before,
+    /// migration takes it off the queue (commit a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from
+    /// the mail of its backport to 6.12; that 7.1 is the first release is inferred from the date. The 6.12
+    /// here is without it; the source of 6.12.117 has it.
     pub requeues_migrated: bool,
-    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and whatever is split loses its pages of
-    /// zeroes.
+    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and any split maps the zero page
+    /// in place of pages of zeroes.
     pub splits_underused: bool,
-    /// Which are swapped out without being split, and where to.
+    /// Which large folios are swapped out whole, and how swap space is searched for them.
     pub cluster_search: ClusterSearch,
-    /// 6.12: pages of zeroes are noted, not written to swap (`swap_zeromap`).
+    /// 6.12: pages of zeroes are recorded in a bitmap instead of being written to swap (`swap_zeromap`).
     pub zeromap: bool,
-    /// How they come back.
+    /// How they are swapped in.
     pub swap_in: LargeSwapIn,
-    /// 6.15: a page of a large folio is written to in place where one address space has all of the folio.
+    /// 6.15: a store to a page of a large folio reuses the page if one address space has all mappings of the
+    /// folio.
     pub reuses_exclusive: bool,
-    /// 7.2: khugepaged collapses to smaller orders too.
+    /// 7.2: khugepaged collapses to orders below that of a huge page too.
     pub collapses_small: bool,
-    /// 7.2: a memory cgroup's list of folios to be split is allocated with its first large folio.
+    /// 7.2: a memory cgroup's deferred split list is allocated with its first large folio.
     pub allocates_deferred_lists: bool,
-    /// What is there to be read and written.
+    /// Which sysfs files there are.
     pub files: ThpFiles,
 }
 
 impl FolioFeatures {
-    /// Before the series, 6.6.
+    /// 6.6, before the series.
     pub(crate) const P0: FolioFeatures = FolioFeatures {
         candidates: Candidates::Zero,
         search: Search::PerCandidate,
@@ -230,7 +233,7 @@ impl FolioFeatures {
         allocates_deferred_lists: false,
         files: ThpFiles::Huge,
     };
-    /// The limits of arm64, the one architecture that set them.
+    /// With the limits of arm64, the only architecture that set them.
     pub(crate) const V1: FolioFeatures = FolioFeatures {
         candidates: Candidates::BuildLimit { plain: FolioSize::UNHINTED, eligible: FolioSize::Contpte },
         unmaps_at_once: true,
@@ -274,7 +277,7 @@ impl FolioFeatures {
         userfault: UserfaultRule::Armed,
         ..FolioFeatures::V4
     };
-    /// v6 to v9 decide alike; what the administrator writes differs.
+    /// v6 to v9 decide alike; only their sysfs files differ.
     pub(crate) const V6: FolioFeatures =
         FolioFeatures { candidates: Candidates::Enabled, files: ThpFiles::Sizes, ..FolioFeatures::V5 };
     pub(crate) const MAINLINE_6_8: FolioFeatures = FolioFeatures::V6;

@@ -10,16 +10,16 @@
 //!                        advice         entries                                          all of them young
 //! ```
 //!
-//! A page fault costs about as much as it takes to clear a page, and a translation cache has entries for a few MiB. A
-//! folio of 16 pages needs one fault instead of 16 and, where the hardware sees that entries follow each other, one place
-//! in the translation cache. It also takes 64 KiB where 4 may have been wanted, and a block of 16 free pages that may not
-//! be there. What to do then is what the versions of "variable-order, large folios for anonymous memory" (2023) differ
-//! in: try every smaller order (v1), look for the best fit and try once (v2), try one order in between (v3), or let the
-//! administrator say (v6 and later; merged in 6.8).
+//! A page fault costs about as much as clearing a page, and a TLB covers only a few MiB. A folio of 16 pages
+//! needs one fault instead of 16 and, where hardware coalesces adjacent PTEs, one TLB entry. It also takes 64
+//! KiB where 4 may suffice, and needs a free block of 16 pages, which may not exist. What to do then is where
+//! the versions of "variable-order, large folios for anonymous memory" (2023) differ: try every smaller order
+//! (v1), look for the best fit and try once (v2), try one order in between (v3), or let the administrator
+//! choose (v6 and later; merged in 6.8).
 //!
-//! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] what the administrator says, `fault`
-//! makes the folios, [`khugepaged`] makes them of small ones, `split` unmakes them, `zero` has the huge page that reads
-//! find, [`stats`] counts all that, and [`sysfs`] shows it.
+//! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] the sysfs settings.
+//! `fault` allocates large folios, [`khugepaged`] collapses small ones into large ones, `split` splits them,
+//! `zero` has the huge zero folio; [`stats`] has the counters, and [`sysfs`] the files.
 //! In the kernel: mm/huge_memory.c, `do_anonymous_page` in mm/memory.c.
 
 mod fault;
@@ -35,12 +35,12 @@ pub(crate) mod zero;
 
 use crate::allocator::page::Pfn;
 
-/// The huge page of zeroes.
+/// The huge zero folio (`huge_zero_folio`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeZero {
     first: Option<Pfn>,
-    /// Address spaces that hold it.
+    /// Number of address spaces that hold it (`huge_zero_refcount`).
     holders: u32,
-    /// What its shrinker put off.
+    /// Scan work that its shrinker deferred.
     nr_deferred: u64,
 }

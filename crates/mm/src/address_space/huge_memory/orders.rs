@@ -1,41 +1,41 @@
-//! Sets of orders.
+//! Sets of folio orders.
 //!
 //! ```text
 //!   bit   9   8   7   6   5   4   3   2   1   0
 //!         1   0   0   0   0   1   1   0   0   0        {9, 4, 3}: 2 MiB, 64 KiB, 32 KiB
 //! ```
 //!
-//! Anonymous memory comes in orders from 2 to that of a huge page, beside single pages: a folio of order 1 has no room for
-//! what a large folio keeps in its third page. In the kernel: `THP_ORDERS_ALL_ANON`, `highest_order` and `next_order` in
+//! Anonymous folios have order 0, or 2 to that of a huge page: a folio of order 1 has no third `struct page`
+//! for the state of a large folio. In the kernel: `THP_ORDERS_ALL_ANON`, `highest_order` and `next_order` in
 //! include/linux/huge_mm.h.
 
 use crate::allocator::page::Geometry;
 
-/// Some orders, 0 to 15.
+/// A set of orders from 0 to 15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Orders(u16);
 
 impl Orders {
-    /// No order.
+    /// The empty set.
     pub const NONE: Orders = Orders(0);
 
-    /// All that anonymous memory can have (`THP_ORDERS_ALL_ANON`).
+    /// All orders of large anonymous folios (`THP_ORDERS_ALL_ANON`).
     #[inline]
     pub const fn all_anon(geometry: Geometry) -> Orders {
         Orders::range(2, geometry.pmd_order)
     }
 
-    /// One order.
+    /// The set of one order.
     pub const fn one(order: u8) -> Orders {
         Orders(1 << order)
     }
 
-    /// `low` to `high`; none if `high` is less.
+    /// The orders from `low` to `high`; empty if `high` is less than `low`.
     pub const fn range(low: u8, high: u8) -> Orders {
         Orders(((1u32 << (high + 1)) - 1) as u16 & !((1u32 << low) - 1) as u16)
     }
 
-    /// Those given.
+    /// The set of the given orders.
     pub const fn of(orders: &[u8]) -> Orders {
         let mut set = Orders::NONE;
         let mut i = 0;
@@ -46,42 +46,41 @@ impl Orders {
         set
     }
 
-    /// Those in either.
+    /// Union.
     pub const fn or(self, other: Orders) -> Orders {
         Orders(self.0 | other.0)
     }
 
-    /// Those in both.
+    /// Intersection.
     pub const fn and(self, other: Orders) -> Orders {
         Orders(self.0 & other.0)
     }
 
-    /// Those of `self` that are not in `other`.
+    /// Difference.
     pub const fn without(self, other: Orders) -> Orders {
         Orders(self.0 & !other.0)
     }
 
-    /// Those less than `order`.
+    /// The orders less than `order`.
     pub const fn below(self, order: u8) -> Orders {
         Orders(self.0 & ((1u32 << order) - 1) as u16)
     }
 
-    /// Whether it is one of them.
+    /// Whether `order` is in the set.
     pub const fn has(self, order: u8) -> bool {
         self.0 >> order & 1 != 0
     }
 
-    /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The largest.
+    /// The largest order (`highest_order`).
     pub fn highest(self) -> Option<u8> {
         (self.0 != 0).then(|| self.0.ilog2() as u8)
     }
 
-    /// All of them, largest first.
+    /// The orders, largest first (`next_order`).
     pub fn descending(self) -> impl Iterator<Item = u8> {
         std::iter::successors(self.highest(), move |&order| self.below(order).highest())
     }

@@ -1,4 +1,5 @@
-//! What the kernel decides where anonymous memory is touched for the first time: how large a folio to make of it.
+//! Decisions of page faults and reclaim about large anonymous folios: above all, how large a folio a first
+//! touch allocates.
 //!
 //! ```text
 //!   candidates   {4, 3, 2}      which orders this VMA may have: the series' own rule, settings, advice
@@ -10,11 +11,12 @@
 //!              └──── order 3 ──┘└──── order 3 ──┘   its neighbours 8 to 15 are empty: order 3 does
 //! ```
 //!
-//! A window is aligned to its own size, in addresses as in memory; so a smaller one lies inside a larger one, and what
-//! fits for an order fits for all below it. That is why best fit and "walk down the list" differ only in what happens
-//! when no block is free. Pure functions of small states. In the kernel: `alloc_anon_folio`, `wp_can_reuse_anon_folio` in
-//! mm/memory.c, `thp_vma_allowable_orders` and `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in
-//! include/linux/huge_mm.h; `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
+//! A window is the range of pages, aligned to its size in addresses as in memory, that a folio of an order
+//! would map. A smaller window lies inside a larger one, so what fits for an order fits for all below it:
+//! best fit and walking down the orders differ only when no block is free. Pure functions of small states. In
+//! the kernel: `alloc_anon_folio`, `wp_can_reuse_anon_folio` in mm/memory.c, `thp_vma_allowable_orders` and
+//! `vma_thp_gfp_mask` in mm/huge_memory.c, `thp_vma_suitable_orders` in include/linux/huge_mm.h;
+//! `calc_anon_folio_order_alloc` of v1 and v2, `anon_folio_order` of v3 to v5.
 
 use super::features::{
     Allocation, Candidates, FolioFeatures, FolioGfp, FolioSize, LargeSwapIn, Search, ThpFiles, UserfaultRule,
@@ -28,10 +30,10 @@ use crate::swapfile::policy::{ClusterSearch, swaps_large_folios};
 use machine::PageSize;
 use std::ops::Range;
 
-/// What `madvise` said of a VMA.
+/// `madvise` of a VMA with respect to large folios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing.
+    /// No advice.
     #[default]
     None,
     /// `MADV_HUGEPAGE`.
@@ -40,40 +42,38 @@ pub enum Advice {
     NoHuge,
 }
 
-/// What a process said of all its memory (`PR_SET_THP_DISABLE`).
+/// `PR_SET_THP_DISABLE` of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Disabled {
-    /// Nothing.
+    /// Large folios are allowed.
     #[default]
     No,
     /// No large folios.
     Completely,
-    /// None but where `MADV_HUGEPAGE` was given (`PR_THP_DISABLE_EXCEPT_ADVISED`, 6.18).
+    /// No large folios except with `MADV_HUGEPAGE` (`PR_THP_DISABLE_EXCEPT_ADVISED`, 6.18).
     ExceptAdvised,
 }
 
-/// What userfaultfd has to do with a fault.
+/// Whether userfaultfd handles faults of a VMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Userfault {
-    /// Nothing.
+    /// Not registered.
     #[default]
     No,
-    /// The VMA is registered.
+    /// The VMA is registered with a userfaultfd.
     Armed,
-    /// The same, and the entry carries the write-protect bit.
+    /// The VMA is registered, and the PTE has the write-protect marker.
     ProtectedEntry,
 }
 
-/// What decisions need to know of a VMA besides its bounds.
+/// The properties of a VMA, besides its bounds, that policy reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VmaState {
-    /// Advice.
     pub advice: Advice,
-    /// Of its process.
+    /// `PR_SET_THP_DISABLE` of its process.
     pub disabled: Disabled,
-    /// Userfaultfd.
     pub userfault: Userfault,
-    /// The stack of a process that exec still builds: it is going to move.
+    /// It is the stack of a program during exec, which will be moved.
     pub temporary_stack: bool,
 }
 
@@ -82,7 +82,7 @@ impl VmaState {
         self.advice == Advice::Huge
     }
 
-    /// Somebody does not want large folios there.
+    /// Whether process or VMA rule large folios out.
     fn refuses(&self) -> bool {
         let by_process = match self.disabled {
             Disabled::No => false,
@@ -93,7 +93,7 @@ impl VmaState {
     }
 }
 
-/// Whether `transparent_hugepage/enabled` is for this VMA.
+/// Whether `transparent_hugepage/enabled` covers this VMA.
 fn is_enabled(thp: &ThpSettings, vma: &VmaState) -> bool {
     match thp.enabled {
         Enabled::Always => true,
@@ -102,8 +102,8 @@ fn is_enabled(thp: &ThpSettings, vma: &VmaState) -> bool {
     }
 }
 
-/// The orders that settings and advice allow, that of a huge page among them (`thp_vma_allowable_orders`). Before v6 there
-/// is no other.
+/// The orders that settings and advice allow, including that of a huge page (`thp_vma_allowable_orders`).
+/// Before v6 that is the only one.
 pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
     if vma.refuses() {
         return Orders::NONE;
@@ -118,7 +118,7 @@ pub fn allowed_orders(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> O
     if is_enabled(thp, vma) { orders.or(thp.orders(Mode::Inherit)) } else { orders }
 }
 
-/// The orders that a fault may have which a page table of entries serves; order 0 is always beside them.
+/// The orders that a fault on a PTE may use, in addition to order 0.
 #[inline]
 pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Orders {
     let single = match f.userfault {
@@ -158,14 +158,14 @@ pub fn candidates(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Order
     }
 }
 
-/// Whether a kernel makes folios of the sizes that are enabled, and none is.
+/// Whether this kernel has per-size settings and all of them are off.
 pub fn has_nothing_enabled(f: &FolioFeatures, thp: &ThpSettings) -> bool {
     let inherited = if thp.enabled == Enabled::Always { thp.orders(Mode::Inherit) } else { Orders::NONE };
     let enabled = thp.orders(Mode::Always).or(thp.orders(Mode::Madvise)).or(inherited);
     f.candidates == Candidates::Enabled && enabled == Orders::NONE
 }
 
-/// The pages of the aligned window of an order that has `page`.
+/// The pages of the aligned window of `order` that contains `page`.
 pub fn window(page: u64, order: u8) -> Range<u64> {
     let start = page >> order << order;
     start..start + (1 << order)
@@ -175,8 +175,9 @@ fn is_inside(window: &Range<u64>, vma: &Range<u64>) -> bool {
     window.start >= vma.start && window.end <= vma.end
 }
 
-/// What is left of `orders` at `page`: those whose window lies inside the VMA and has no entry yet. `is_populated` says
-/// whether any page of a window has one.
+/// The orders whose window at `page` lies inside the VMA and is empty. `is_populated` says whether any page
+/// of a window has a PTE. Lower orders are included, because their windows lie inside the largest one that
+/// fits.
 pub fn fitting(
     search: Search,
     orders: Orders,
@@ -195,8 +196,7 @@ pub fn fitting(
     largest.map_or(Orders::NONE, |largest| orders.below(largest + 1))
 }
 
-/// Those of [`candidates`] that a fault may have, `fitting` as the kernel looks for them: the series "simple" held the largest
-/// alone against what is there, all others each.
+/// [`fitting`] with the search of this kernel: v2-simple checks only the largest order, all others each.
 pub fn fitting_in_fault(
     f: &FolioFeatures,
     orders: Orders,
@@ -207,18 +207,19 @@ pub fn fitting_in_fault(
     fitting(f.search, orders, vma, page, is_populated)
 }
 
-/// What a fault may have besides, and what it was refused.
+/// The orders kept and declined by [`beside_full`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BesideFull {
-    /// What is left of the orders that fit.
+    /// The orders that the fault may use.
     pub kept: Orders,
-    /// The larger ones, which fit and were declined.
+    /// The larger orders, which fit but were declined.
     pub declined: Orders,
 }
 
-/// Of orders that fit, those from the largest on whose window has a full one of the same size before or behind it, inside the
-/// VMA and in the same page table: memory that is used densely already (`anon_beside_full`). `is_full` says whether all
-/// pages of a window have an entry, be it the page of zeroes.
+/// Of orders that fit, keeps those from the largest on whose window has a full window of the same size before
+/// or behind it, inside the VMA and the same page table: such memory is used densely already
+/// (`anon_beside_full`). `is_full` says whether all pages of a window have a PTE, that of the zero page
+/// included.
 pub fn beside_full(
     thp: &ThpSettings,
     orders: Orders,
@@ -242,7 +243,7 @@ pub fn beside_full(
     BesideFull { kept, declined: orders.without(kept) }
 }
 
-/// Whether smaps says that a VMA may have large folios (`THPeligible`): one of them must fit at its end.
+/// Whether smaps reports a VMA as `THPeligible`: one of the allowed orders must fit at its end.
 pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pages: &Range<u64>) -> bool {
     allowed_orders(f, thp, vma).descending().any(|order| {
         let last = pages.end.checked_sub(1 << order);
@@ -250,45 +251,46 @@ pub fn is_thp_eligible(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState, pag
     })
 }
 
-/// Those of `orders` in which a page that is at `entry` in swap may come back: a folio is aligned there as in memory
-/// (`thp_swap_suitable_orders`).
+/// The orders in which a page whose swap offset is `entry` may be swapped in: a folio is aligned in swap as
+/// in memory (`thp_swap_suitable_orders`).
 pub fn swap_orders(orders: Orders, page: u64, entry: u64) -> Orders {
     let aligned = (page ^ entry).trailing_zeros().min(NR_PAGE_ORDERS as u32 - 1) as u8;
     orders.below(aligned + 1)
 }
 
-/// How room on swap is looked for to write a folio of this order to, whole; `None` where it has to be split first.
+/// How swap space is searched for a whole folio of this order; `None` if it must be split first.
 pub fn swap_search(f: &FolioFeatures, page_size: PageSize, order: u8) -> Option<ClusterSearch> {
     (order == 0 || swaps_large_folios(page_size)).then_some(f.cluster_search)
 }
 
-/// Whether a large folio is split before room for it is looked for (`shrink_folio_list`). `whole`: one entry maps all of
-/// it.
+/// Whether a large folio is split before swap space is searched for it (`shrink_folio_list`). `whole`: one
+/// PMD entry maps all of it.
 pub fn splits_before_swap(f: &FolioFeatures, partially_mapped: bool, whole: bool) -> bool {
     partially_mapped || f.cluster_search == ClusterSearch::WholeClusters && !whole
 }
 
-/// Whether reclaim looks for pages of zeroes among those of a folio that so many page-table entries map: from 6.12 on
-/// (`swap_zeromap`). What a page holds is known where it is mapped.
+/// Whether reclaim checks a folio with this mapcount for pages of zeroes: since 6.12 (`swap_zeromap`). The
+/// twin knows the contents of a page only where it is mapped.
 pub fn looks_for_zeroes(f: &FolioFeatures, mapcount: u16) -> bool {
     f.zeromap && mapcount > 0
 }
 
-/// How what is in swap comes back.
+/// How a swap entry is swapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwapInPath {
-    /// Page by page through the swap cache, together with what lies around.
+    /// Single pages through the swap cache, with readahead.
     Readahead,
-    /// A page past the swap cache, which leaves swap at once unless others need it.
+    /// A single page that bypasses the swap cache and frees its swap entry at once, unless others need it.
     SinglePastCache,
-    /// The same, or a large folio where one fits.
+    /// Bypassing the swap cache, as a large folio if one fits.
     PastCache,
     /// The largest folio that fits, through the swap cache.
     ThroughCache,
 }
 
-/// How a page comes back from a device that may read at once (`synchronous`), and that `users` page-table entries name
-/// (`do_swap_page`): such devices are not read ahead of, before 7.0 unless the page is shared.
+/// How a page is swapped in (`do_swap_page`) from a device that reads synchronously or not (`synchronous`),
+/// if `users` PTEs hold its swap entry. There is no readahead from synchronous devices, before 7.0 unless the
+/// page is shared.
 pub fn swap_in_path(f: &FolioFeatures, synchronous: bool, users: u16) -> SwapInPath {
     match f.swap_in {
         _ if !synchronous => SwapInPath::Readahead,
@@ -299,23 +301,23 @@ pub fn swap_in_path(f: &FolioFeatures, synchronous: bool, users: u16) -> SwapInP
     }
 }
 
-/// Whether a folio that was read leaves swap when it is mapped (`should_try_to_free_swap`), as long as nobody else wants
-/// it. What a device reads at once is kept once (`synchronous`, 7.0).
+/// Whether a swapped-in folio frees its swap entry when it is mapped (`should_try_to_free_swap`), provided
+/// that nobody else needs it. `synchronous`: since 7.0 folios of devices that read synchronously do.
 pub fn frees_swap(f: &FolioFeatures, write: bool, swap_full: bool, synchronous: bool) -> bool {
     write || swap_full || synchronous && f.swap_in == LargeSwapIn::ThroughCache
 }
 
-/// Why an order was not to be had.
+/// Why a folio could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No block of it is free.
+    /// No block of the order is free.
     NoBlock,
     /// The memory cgroup has no room for it.
     NoRoom,
 }
 
-/// The orders that are tried after `order` of `orders` was not to be had, order 0 beside them; `None` is the end: out of
-/// memory. A single page that cannot be had always is.
+/// The orders to try after `order` failed, in addition to order 0. `None` means out of memory, as after a
+/// failure at order 0.
 pub fn after_failure(f: &FolioFeatures, orders: Orders, order: u8, failure: Failure) -> Option<Orders> {
     match (order, failure, f.allocation) {
         (0, ..) => None,
@@ -325,7 +327,7 @@ pub fn after_failure(f: &FolioFeatures, orders: Orders, order: u8, failure: Fail
     }
 }
 
-/// How far the allocator goes for a large folio of a VMA (`vma_thp_gfp_mask`).
+/// How hard the allocator tries for a large folio of a VMA (`vma_thp_gfp_mask`).
 pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Effort {
     let advised = vma.is_advised();
     if f.gfp == FolioGfp::Ordinary {
@@ -340,18 +342,18 @@ pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Effort {
     }
 }
 
-/// What a fault does where there is no page table yet.
+/// What a fault does if there is no page table yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmdStep {
-    /// Makes one: the fault goes on with entries.
+    /// Continues with a page table.
     Pass,
-    /// Maps the huge page of zeroes.
+    /// Maps the huge zero folio.
     Zeroes,
     /// Allocates a huge page.
     Folio,
 }
 
-/// The step before the page table, if `allowed` has the order of one (`do_huge_pmd_anonymous_page`).
+/// The step at the PMD level, if `allowed` contains the order of a huge page (`do_huge_pmd_anonymous_page`).
 pub fn pmd_step(thp: &ThpSettings, allowed: Orders, vma: &Range<u64>, page: u64, write: bool) -> PmdStep {
     let huge = thp.pmd_order();
     if !allowed.has(huge) || !is_inside(&window(page, huge), vma) {
@@ -360,75 +362,76 @@ pub fn pmd_step(thp: &ThpSettings, allowed: Orders, vma: &Range<u64>, page: u64,
     if !write && thp.use_zero_page { PmdStep::Zeroes } else { PmdStep::Folio }
 }
 
-/// Whether a write to a page that is mapped read-only after fork happens in place. `exclusive`: the page is known to be
-/// this process's alone; `whole`: so is every mapping of the folio; `one_entry`: one entry maps all of it, as of a page,
-/// or of a huge page that is not split (`do_huge_pmd_wp_page`).
+/// Whether a store to a page that is read-only after fork reuses the page. `exclusive`: only this process
+/// maps the page; `whole`: it has all mappings of the folio; `one_entry`: one entry maps the whole folio, a
+/// PTE or an unsplit PMD mapping (`do_huge_pmd_wp_page`).
 pub fn is_reused(f: &FolioFeatures, one_entry: bool, exclusive: bool, whole: bool) -> bool {
     exclusive || whole && (one_entry || f.reuses_exclusive)
 }
 
-/// Whether a folio waits to be split now that `lost` of its pages have lost their last mapping and `mapped` still have
-/// one.
+/// Whether a folio is queued for a deferred split, now that `lost` of its pages have lost their last mapping
+/// and `mapped` mappings remain.
 pub fn defers_split(order: u8, lost: u32, mapped: u32, in_swap_cache: bool) -> bool {
     order >= 2 && lost > 0 && mapped > 0 && !in_swap_cache
 }
 
-/// Whether huge pages are split that have too many pages of zeroes: not where khugepaged makes one of a single page.
+/// Whether underused huge pages are split: not if khugepaged would make a huge page out of a single page.
 pub fn splits_underused(thp: &ThpSettings) -> bool {
     thp.khugepaged.max_ptes_none != thp.hpage_pmd_nr() - 1
 }
 
-/// Whether a huge page with so many pages of zeroes is split when memory is short.
+/// Whether a huge page with this many pages of zeroes is underused.
 pub fn is_underused(thp: &ThpSettings, zero_pages: u32) -> bool {
     splits_underused(thp) && zero_pages > thp.khugepaged.max_ptes_none
 }
 
-/// Whether a huge page that has just been made waits to be looked at when memory is short: from 6.12 on, unless
-/// `shrink_underused` says no.
+/// Whether a new huge page is queued for the check whether it is underused: since 6.12, unless
+/// `shrink_underused` is off.
 pub fn may_be_underused(f: &FolioFeatures, thp: &ThpSettings) -> bool {
     f.splits_underused && thp.shrink_underused
 }
 
-/// What maps a page of a folio that has been split.
+/// What the PTEs of a page of a split folio map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapsAfterSplit {
     /// The page itself.
     Page,
-    /// The page of zeroes that all share: it may be freed.
+    /// The zero page, so that the page can be freed.
     Zeroes,
 }
 
-/// What the entries of such a page become, of which nothing but zeroes is known (`zeroes`): from 6.12 on no memory is kept for
-/// them (`try_to_map_unused_to_zeropage`).
+/// What the PTEs of a page of a split folio map. `zeroes`: the page holds nothing but zeroes; since 6.12 its
+/// memory is freed (`try_to_map_unused_to_zeropage`).
 pub fn after_split(f: &FolioFeatures, zeroes: bool) -> MapsAfterSplit {
     if f.splits_underused && zeroes { MapsAfterSplit::Zeroes } else { MapsAfterSplit::Page }
 }
 
-/// Whether a folio that waited to be split does so after it has migrated: from 7.1 on (`migrate_folio_move`). The kernel copies it
-/// to another folio, which nothing put on the list before.
+/// Whether a folio that was on the deferred split queue is queued again after migration: since 7.1
+/// (`migrate_folio_move`). The kernel migrates to another folio, which before 7.1 nothing puts on the queue.
 pub fn waits_after_migration(f: &FolioFeatures, waited: bool) -> bool {
     f.requeues_migrated && waited
 }
 
-/// Whether a memory cgroup has to be given a list of folios to be split before it may have a large folio: in 7.2, in which it
-/// comes with the first that a page table maps. The root has one from boot on, other kernels give each its own when it is made.
+/// Whether a memory cgroup needs a deferred split list before it may have a large folio: in 7.2, where the
+/// first large folio mapped by PTEs allocates it. The root cgroup has a list from boot on; in other kernels
+/// every cgroup is created with one.
 pub fn needs_deferred_list(f: &FolioFeatures, is_root: bool, has_list: bool) -> bool {
     f.allocates_deferred_lists && !is_root && !has_list
 }
 
-/// How an entry that is unmapped gives up its page.
+/// How the mapping of an unmapped entry is removed from its folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RmapRemoval {
-    /// The kernel comes to another folio than that of the entry before.
+    /// The entry maps another folio than the one before it.
     First,
-    /// It is a further page of that folio, taken off its counts on its own (`page_remove_rmap`).
+    /// A further page of the same folio, removed from its mapcounts by itself (`page_remove_rmap`).
     OneByOne,
-    /// The same, together with the first (`folio_remove_rmap_ptes`).
+    /// A further page of the same folio, removed in one batch with the first (`folio_remove_rmap_ptes`).
     AtOnce,
 }
 
-/// The same of an entry whose folio the entry before mapped too or not (`is_further`): all at once in 6.9, and in v1 of the series
-/// for large folios.
+/// How the mapping of an entry is removed. `is_further`: the previous entry mapped the same folio; such
+/// entries are batched since 6.9, and for large folios in v1 of the series.
 #[inline]
 pub fn rmap_removal(f: &FolioFeatures, is_further: bool) -> RmapRemoval {
     match is_further {
@@ -438,13 +441,13 @@ pub fn rmap_removal(f: &FolioFeatures, is_further: bool) -> RmapRemoval {
     }
 }
 
-/// Whether a kernel has a file of `transparent_hugepage` that came with `since`.
+/// Whether a kernel has the files of `transparent_hugepage` that were added in `since`.
 pub fn has_file(f: &FolioFeatures, since: ThpFiles) -> bool {
     since <= f.files
 }
 
-/// Whether khugepaged runs, which keeps more memory free: somewhere a huge page may be wanted (`hugepage_pmd_enabled`), or
-/// anything that it makes (7.2).
+/// Whether khugepaged runs, which also raises `min_free_kbytes`: if huge pages are enabled for some VMAs
+/// (`hugepage_pmd_enabled`), or in 7.2 any order that it collapses to.
 pub fn runs_khugepaged(f: &FolioFeatures, thp: &ThpSettings) -> bool {
     let enabled = thp.enabled != Enabled::Never;
     if f.candidates != Candidates::Enabled {

@@ -1,4 +1,4 @@
-//! What the administrator says of large folios: the files of `transparent_hugepage`, and boot parameters.
+//! Settings of large folios: the sysfs files of `transparent_hugepage`, and boot parameters.
 //!
 //! ```text
 //!   transparent_hugepage/
@@ -15,87 +15,87 @@ use super::orders::Orders;
 use crate::allocator::page::{Geometry, NR_PAGE_ORDERS};
 use machine::PageSize;
 
-/// `transparent_hugepage/enabled`.
+/// The setting `transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enabled {
-    /// Everywhere.
+    /// In all VMAs.
     Always,
-    /// Where `MADV_HUGEPAGE` was given.
+    /// In VMAs with `MADV_HUGEPAGE`.
     #[default]
     Madvise,
-    /// Nowhere.
+    /// In no VMA.
     Never,
 }
 
-/// `transparent_hugepage/hugepages-<size>kB/enabled`.
+/// The setting `transparent_hugepage/hugepages-<size>kB/enabled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Everywhere.
+    /// In all VMAs.
     Always,
     /// As `transparent_hugepage/enabled` says.
     Inherit,
-    /// Where `MADV_HUGEPAGE` was given.
+    /// In VMAs with `MADV_HUGEPAGE`.
     Madvise,
-    /// Nowhere.
+    /// In no VMA.
     #[default]
     Never,
 }
 
-/// `transparent_hugepage/defrag`.
+/// The setting `transparent_hugepage/defrag`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Defrag {
-    /// Every fault reclaims and compacts.
+    /// Every fault reclaims and compacts directly.
     Always,
     /// Every fault wakes kswapd and kcompactd.
     Defer,
-    /// The same, and those with `MADV_HUGEPAGE` reclaim and compact.
+    /// Faults with `MADV_HUGEPAGE` reclaim and compact directly, others wake kswapd and kcompactd.
     DeferMadvise,
-    /// Those with `MADV_HUGEPAGE` reclaim and compact.
+    /// Faults with `MADV_HUGEPAGE` reclaim and compact directly.
     #[default]
     Madvise,
-    /// None does.
+    /// No fault reclaims or compacts.
     Never,
 }
 
-/// `transparent_hugepage/khugepaged/`.
+/// The settings in `transparent_hugepage/khugepaged/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Khugepaged {
-    /// `defrag`: khugepaged reclaims and compacts for a huge page.
+    /// `defrag`: khugepaged reclaims and compacts directly for a huge page.
     pub defrag: bool,
-    /// `pages_to_scan`: in one round.
+    /// `pages_to_scan`: PTEs to scan in one round.
     pub pages_to_scan: u32,
-    /// `scan_sleep_millisecs`: between two rounds.
+    /// `scan_sleep_millisecs`: pause between two rounds.
     pub scan_sleep_millisecs: u32,
-    /// `alloc_sleep_millisecs`: after an allocation failed.
+    /// `alloc_sleep_millisecs`: pause after a failed allocation.
     pub alloc_sleep_millisecs: u32,
-    /// `max_ptes_none`: of the entries of a huge page, how many may have nothing.
+    /// `max_ptes_none`: how many PTEs of a huge page's range may be empty.
     pub max_ptes_none: u32,
-    /// `max_ptes_swap`: how many may be swapped out.
+    /// `max_ptes_swap`: how many of them may be swap entries.
     pub max_ptes_swap: u32,
-    /// `max_ptes_shared`: how many may be shared with other processes.
+    /// `max_ptes_shared`: how many of them may map pages shared with other processes.
     pub max_ptes_shared: u32,
 }
 
 /// All settings of large anonymous folios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThpSettings {
-    /// What the kernel was built for: the size of a page, which sizes of folios are multiples of.
+    /// The page size that the kernel was built for.
     pub page_size: PageSize,
-    /// `enabled`.
     pub enabled: Enabled,
-    /// `defrag`.
     pub defrag: Defrag,
-    /// `use_zero_page`: reading maps a huge page of zeroes that all share.
+    /// `use_zero_page`: read faults map the huge zero folio.
     pub use_zero_page: bool,
     /// `shrink_underused`: huge pages that are mostly zero are split when memory is short.
     pub shrink_underused: bool,
-    /// `hugepages-<size>kB/enabled` by order; 0 and 1, which anonymous memory never has, are at `never`.
+    /// `hugepages-<size>kB/enabled` by order. Orders 0 and 1, which large anonymous folios never have, stay
+    /// at `never`.
     pub modes: [Mode; NR_PAGE_ORDERS],
-    /// `khugepaged/`.
     pub khugepaged: Khugepaged,
-    /// `anon_beside_full`: faults make large folios only beside windows that are full. No mainline kernel has it.
+    /// `anon_beside_full`: faults allocate large folios only beside windows that are fully mapped. No
+    /// mainline kernel has it.
     pub anon_beside_full: bool,
-    /// Boot parameter `flexthp_unhinted_max` of v3, 64 KiB or a page: order 0, or 2 and more.
+    /// Boot parameter `flexthp_unhinted_max` of v3 as an order: 0, or 2 and more. The default is 64 KiB, or a
+    /// page if that is larger.
     pub flexthp_unhinted_max: u8,
 }
 
@@ -161,66 +161,66 @@ impl Mode {
 }
 
 impl ThpSettings {
-    /// What follows from the size of a page.
+    /// The page size and the orders that follow from it.
     #[inline]
     pub const fn geometry(&self) -> Geometry {
         Geometry::of(self.page_size)
     }
 
-    /// The order that one entry of the middle level maps (`HPAGE_PMD_ORDER`).
+    /// The order that a PMD entry maps (`HPAGE_PMD_ORDER`).
     #[inline]
     pub const fn pmd_order(&self) -> u8 {
         self.geometry().pmd_order
     }
 
-    /// Its pages (`HPAGE_PMD_NR`).
+    /// The pages that a PMD entry maps (`HPAGE_PMD_NR`).
     #[inline]
     pub const fn hpage_pmd_nr(&self) -> u32 {
         self.geometry().hpage_pmd_nr()
     }
 
-    /// All orders that anonymous memory can have.
+    /// All orders of large anonymous folios.
     #[inline]
     pub const fn all_anon(&self) -> Orders {
         Orders::all_anon(self.geometry())
     }
 
-    /// Those that a page table of entries maps.
+    /// The orders that are mapped by PTEs.
     #[inline]
     pub const fn pte_mapped(&self) -> Orders {
         self.all_anon().below(self.pmd_order())
     }
 
-    /// The order of folios of so many bytes, if anonymous memory has such.
+    /// The order of anonymous folios of `bytes` bytes, if there is one.
     pub fn order_of(&self, bytes: u64) -> Option<u8> {
         let order = bytes.is_power_of_two().then(|| bytes.ilog2())?.checked_sub(self.page_size.shift())?;
         (order <= self.pmd_order().into() && self.all_anon().has(order as u8)).then_some(order as u8)
     }
 
-    /// Bytes of a huge page (`hpage_pmd_size`).
+    /// Size of a huge page in bytes (`hpage_pmd_size`).
     pub(crate) fn hpage_pmd_size(&self) -> u64 {
         u64::from(self.hpage_pmd_nr()) * self.page_size.bytes()
     }
 
-    /// The mode of an order.
     pub fn mode(&self, order: u8) -> Mode {
         self.modes.get(usize::from(order)).copied().unwrap_or_default()
     }
 
-    /// Sets the mode of an order that anonymous memory can have.
+    /// Sets the mode of an order. Panics if anonymous folios cannot have the order.
     pub fn set_mode(&mut self, order: u8, mode: Mode) {
         assert!(self.all_anon().has(order), "there is no directory for order {order}");
         self.modes[usize::from(order)] = mode;
     }
 
-    /// The orders of a mode.
+    /// The orders that have this mode.
     pub fn orders(&self, mode: Mode) -> Orders {
         let of_mode = self.all_anon().descending().filter(|&order| self.mode(order) == mode);
         of_mode.fold(Orders::NONE, |orders, order| orders.or(Orders::one(order)))
     }
 
-    /// The boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, `16K-64K:always;2M:inherit`. Later
-    /// ones win, and none keeps its default. What cannot be read changes nothing, and the kernel boots all the same.
+    /// Applies the boot parameter `thp_anon`: sizes and ranges of sizes with a mode each, such as
+    /// `16K-64K:always;2M:inherit`. Later parts override earlier ones, and orders not named become `never`.
+    /// An invalid value changes nothing. Returns whether it was valid.
     pub fn boot_thp_anon(&mut self, value: &str) -> bool {
         let mut modes = [Mode::Never; NR_PAGE_ORDERS];
         let mut parse = || {
@@ -246,7 +246,7 @@ impl ThpSettings {
         parsed
     }
 
-    /// The boot parameter `flexthp_unhinted_max` of v3, a power of two from a page to a huge page, in bytes. Two pages count
+    /// Applies the boot parameter `flexthp_unhinted_max` of v3, a power of two from a page to a huge page, in bytes. Two pages count
     /// as one, because anonymous memory has no folios of order 1.
     pub(crate) fn boot_flexthp_unhinted_max(&mut self, bytes: u64) {
         let order = (bytes >> self.page_size.shift()).ilog2() as u8;
@@ -254,7 +254,7 @@ impl ThpSettings {
     }
 }
 
-/// A size as boot parameters give it: `64K`, `2M`.
+/// Parses a size as boot parameters give it: `64K`, `2M`.
 fn bytes_of_size(size: &str) -> Option<u64> {
     let (digits, shift) = match size.as_bytes().last()? {
         b'K' | b'k' => (&size[..size.len() - 1], 10),

@@ -1,4 +1,4 @@
-//! Folios that are not wanted whole any more.
+//! Splitting large anonymous folios that are partially unmapped or underused.
 //!
 //! ```text
 //!   folio of order 4    │■│■│■│■│ │ │ │ │■│■│■│■│■│■│■│■│      munmap of 4 pages: no memory is freed,
@@ -6,9 +6,9 @@
 //!   split               ■ ■ ■ ■         ■ ■ ■ ■ ■ ■ ■ ■         16 folios of order 0; those that nobody maps are freed
 //! ```
 //!
-//! Huge pages wait there too (6.12, `shrink_underused`), from their first fault on: when memory is short, those in which
-//! most pages hold nothing but zeroes are split, and the others leave the list. Whatever is split loses its pages of zeroes:
-//! the page that all share is mapped instead.
+//! Since 6.12 huge pages are on the deferred split queue from their first fault on (`shrink_underused`). When
+//! memory is short, those with mostly pages of zeroes are split, and the others leave the queue. A split maps
+//! the zero page in place of pages of zeroes.
 //!
 //! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
 //! `try_to_map_unused_to_zeropage` in mm/migrate.c.
@@ -34,8 +34,8 @@ use crate::sysctl::Settings;
 use std::collections::BTreeSet;
 
 impl Kernel<'_> {
-    /// Splits of the folios of one memory cgroup on one node that wait for it as many as reclaim of this priority asks
-    /// for.
+    /// Shrinker of a memory cgroup's deferred split queue on one node: splits as many folios as reclaim at
+    /// this priority asks for.
     pub(crate) fn shrink_deferred_splits(&mut self, lruvec: LruvecId, priority: u8) {
         let at = &self.parts.lrus.lruvecs[lruvec].deferred_split;
         let mut slab = SlabScan::new(at.queue.len() as u64, at.nr_deferred, priority, Some(DEFAULT_SEEKS));
@@ -48,7 +48,8 @@ impl Kernel<'_> {
         self.parts.lrus.lruvecs[lruvec].deferred_split.nr_deferred = slab.deferred();
     }
 
-    /// Looks at the first `most` folios that may be split; whether it is worth going on.
+    /// Scans the first `most` folios of the queue (`deferred_split_scan`). Returns whether another scan is
+    /// worthwhile.
     fn deferred_split_scan(&mut self, lruvec: LruvecId, most: u64) -> bool {
         let queue = &mut self.parts.lrus.lruvecs[lruvec].deferred_split.queue;
         let taken: Vec<FolioId> = queue.drain(..queue.len().min(most as usize)).collect();
@@ -72,7 +73,7 @@ impl Kernel<'_> {
         any || !self.parts.lrus.lruvecs[lruvec].deferred_split.queue.is_empty()
     }
 
-    /// Whether a huge page holds so many pages of zeroes that it is not worth its memory.
+    /// Whether a huge page has so many pages of zeroes that it should be split (`thp_underused`).
     fn thp_underused(&mut self, id: FolioId) -> bool {
         let thp = &self.on.settings.transparent_hugepage;
         let Some(&first) = self.parts.mappings_of(id).first().filter(|_| splits_underused(thp)) else {
@@ -80,7 +81,7 @@ impl Kernel<'_> {
         };
         let pages = thp.hpage_pmd_nr();
         let zeroes = self.parts.address_spaces.page_tables[first.table()].untouched(0..pages as usize, id);
-        // A page of zeroes is read to its end, another one up to its first line.
+        // A page of zeroes is read to its end, any other up to its first cache line.
         let filled = u64::from(pages - zeroes);
         let cost = self.on.machine.costs.page_miss * u64::from(zeroes)
             + self.on.machine.own_memory_line(self.on.cpu) * filled;
@@ -88,8 +89,9 @@ impl Kernel<'_> {
         is_underused(thp, zeroes)
     }
 
-    /// Makes single pages of a folio and frees those that nobody maps. The pages that stay, in order; where the folio
-    /// was on a list they are there. A folio that somebody else holds stays as it is.
+    /// Splits a folio into single pages and frees those that nobody maps. Returns the remaining pages in
+    /// order, which are on the folio's LRU list if it was on one. A folio that is held, locked or under
+    /// writeback is not split and is returned as the error.
     pub(crate) fn split_folio(&mut self, id: FolioId) -> Result<Vec<FolioId>, FolioId> {
         let flags = self.parts.lrus.folios.flags[id];
         let order = flags.order();
@@ -124,8 +126,7 @@ impl Kernel<'_> {
         Ok(kept)
     }
 
-    /// Has the `entries` of a page that was part of a larger folio map the folio that it is now, or the page of zeroes
-    /// (`remap_page`).
+    /// Maps a page of a split folio by its old `entries` again, or the zero page in its place (`remap_page`).
     fn remap_page(&mut self, page: FolioId, entries: &[PteNumber]) {
         self.parts.lrus.folios.set_mappings(page, entries.len() as u16);
         for &entry in entries {
@@ -133,7 +134,7 @@ impl Kernel<'_> {
             self.parts.address_spaces.page_tables[entry] = pte.with_folio(page);
             self.parts.lrus.folios[page].slot = self.parts.address_spaces.page_tables.slot(entries[0]);
         }
-        // Memory that is locked stays, whatever it holds.
+        // Locked memory keeps its pages, whatever they hold.
         let is_zeroes = |&entry: &PteNumber| {
             self.parts.address_spaces.page_tables[entry].stored() == Pte::NONE
                 && !self.parts.address_spaces.is_locked_entry(entry)
@@ -151,7 +152,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether a group has a list of folios to be split, or is given one.
+    /// Ensures that a memory cgroup has a deferred split list. Returns whether it has one.
     pub(crate) fn alloc_deferred_list(&mut self, memcg: Memcg) -> bool {
         let had = self.parts.lrus.memcg(memcg).has_deferred_list;
         if !policy::needs_deferred_list(&self.on.features.folios, memcg == Memcg::ROOT, had) {
@@ -162,8 +163,9 @@ impl Kernel<'_> {
         has
     }
 
-    /// `lost` pages of an anonymous folio have lost their last mapping: it may be one to split. One that is known to be waits
-    /// already, unless it has migrated since.
+    /// Notes that `lost` pages of an anonymous folio have lost their last mapping, and queues the folio for
+    /// splitting if it is now partially mapped. A folio already known to be so is queued, unless it has
+    /// migrated since.
     pub(crate) fn note_partial_unmap(&mut self, id: FolioId, lost: u32) {
         let flags = self.parts.lrus.folios.flags[id];
         let order = flags.order();
@@ -184,7 +186,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A huge page has just been made: it may turn out to be mostly zero.
+    /// Queues a new huge page for the check whether it is underused.
     pub(crate) fn watch_for_underuse(&mut self, id: FolioId) {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
         if policy::may_be_underused(f, thp) {
@@ -192,7 +194,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// A folio gets other memory, and with it other lists if `lruvec` is not the one that it was in.
+    /// Moves a folio that gets other memory to `lruvec`, and to that lruvec's deferred split queue if it
+    /// stays queued.
     pub(crate) fn migrate_deferred_split(&mut self, id: FolioId, lruvec: LruvecId) {
         let queued = self.parts.lrus.unqueue_deferred_split(id);
         self.parts.lrus.folios[id].lruvec = lruvec;
@@ -201,7 +204,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A folio is split because swap has no room for all of it.
+    /// Counts a folio that is split because swap has no room for it in one piece.
     pub(crate) fn count_swpout_fallback(&mut self, order: u8) {
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::SwpoutFallback, 1);
         if self.is_pmd_order(order) {
@@ -223,7 +226,7 @@ impl Lrus {
         }
     }
 
-    /// Takes a folio off the list of those that may be split; whether it was there.
+    /// Takes a folio off its deferred split queue. Returns whether it was queued.
     fn unqueue_deferred_split(&mut self, id: FolioId) -> bool {
         let queued = self.folios.flags[id].take(FolioFlags::DEFERRED_SPLIT);
         if queued {
@@ -236,15 +239,15 @@ impl Lrus {
 }
 
 impl Parts {
-    /// How many pages of a folio nobody maps any more, of those that `entry` mapped until now: of a huge entry all pages, some of
-    /// which others may map one by one (`__folio_remove_rmap`).
+    /// Number of pages of a folio without any mapping, now that `entry` no longer maps it. A PMD mapping
+    /// loses those of its pages that no PTE of another address space maps (`__folio_remove_rmap`).
     pub(crate) fn pages_lost(&self, entry: PteNumber, id: FolioId) -> u32 {
         let pages = self.address_spaces.page_tables[entry.table()].pages_of_entry();
         let left = || self.address_spaces.page_tables.mappings(entry, id, pages);
         match pages {
             _ if self.lrus.folios[id].mapcount == 0 => pages as u32,
             1 => u32::from(left().next().is_none()),
-            // A huge entry of another table has all of it.
+            // A PMD mapping in another table maps all of the folio.
             _ if left().any(|other| self.address_spaces.page_tables[other.table()].is_huge()) => 0,
             _ => {
                 let mapped: BTreeSet<usize> = left().map(|other| other.place()).collect();
@@ -253,7 +256,8 @@ impl Parts {
         }
     }
 
-    /// Makes a folio of each page of a large one, in the same memory, on the same list and with the same swap entries; in order.
+    /// Turns each page of a large folio into a folio of its own, with the same memory, LRU list and swap
+    /// entry. Returns them in order.
     fn divide_folio(&mut self, id: FolioId) -> Vec<FolioId> {
         let flags = self.lrus.folios.flags[id];
         let swapped = flags.has(FolioFlags::SWAPCACHE).then(|| self.swap_entries(id).start);
@@ -270,7 +274,7 @@ impl Parts {
         pages
     }
 
-    /// A large folio is freed, or no longer what it was.
+    /// Removes a large folio that is freed or split from counters and from the deferred split queue.
     pub(crate) fn forget_large_folio(&mut self, id: FolioId) {
         let flags = self.lrus.folios.flags[id];
         if !flags.has(FolioFlags::SWAPBACKED) {
@@ -283,7 +287,8 @@ impl Parts {
         self.lrus.unqueue_deferred_split(id);
     }
 
-    /// Checks what is counted of large anonymous folios; panics with what does not hold.
+    /// Checks the counters and queues of large anonymous folios, and panics with the invariant that is
+    /// broken.
     pub(crate) fn validate_large_folios(&self, features: &Features, settings: &Settings, census: &Census) {
         let mut counted = MthpStats::default();
         for (id, folio) in census.all(&self.lrus.folios) {
@@ -304,7 +309,7 @@ impl Parts {
                 usize::from(queued),
                 "{id:?} waits once"
             );
-            // Before 6.10 one that has migrated is forgotten.
+            // Before 6.10 migration takes it off the queue.
             let forgets = !features.folios.splits_before_migration;
             assert!(queued || !waits || forgets, "what is not mapped whole waits to be split: {flags:?}");
         }
@@ -316,9 +321,9 @@ impl Parts {
         }
     }
 
-    /// Checks that folios of all sizes are as many pages as are mapped (`nr_anon_pages`), as are left of folios that are not
-    /// mapped whole or have come back from swap in part, and as are in the swap cache, or on their way to swap, without being
-    /// mapped. `mapped`: pages of a folio that somebody maps.
+    /// Checks that the anonymous folios of all sizes add up to the mapped pages (`nr_anon_pages`), the
+    /// unmapped pages of folios that are partially mapped or came back from swap in part, and the unmapped
+    /// pages in the swap cache or under writeback to swap. `mapped` is the number of mapped pages of a folio.
     pub(crate) fn validate_anon_pages(&self, census: &Census, mapped: impl Fn(FolioId) -> u64) {
         let (mut single, mut nr_anon_pages, mut parts, mut swap_cache) = (0, 0, 0, 0);
         for (id, _) in census.all(&self.lrus.folios) {
@@ -341,7 +346,7 @@ impl Parts {
         assert_eq!(by_size, nr_anon_pages + parts + swap_cache, "anonymous pages by size and by place");
     }
 
-    /// Anonymous pages that an address space maps, by the order of the folio that each is in.
+    /// Anonymous pages that an address space maps, by the order of their folio.
     pub fn anon_pages_by_order(&self, mm: MmId) -> [u64; NR_PAGE_ORDERS] {
         let mut pages = [0; NR_PAGE_ORDERS];
         for (table, places) in self.address_spaces.mms[mm].directory.tables(0..Vpn::MAX) {

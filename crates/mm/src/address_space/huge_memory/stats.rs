@@ -1,4 +1,4 @@
-//! What the kernel counts of each size: the files of `transparent_hugepage/hugepages-<size>kB/stats`.
+//! Per-size counters of large folios: the files of `transparent_hugepage/hugepages-<size>kB/stats`.
 //!
 //! In the kernel: `enum mthp_stat_item` in include/linux/huge_mm.h.
 
@@ -9,26 +9,25 @@ use machine::PageSize;
 
 macro_rules! statistics {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal since $since:ident),* $(,)?) => {
-        /// Something that is counted of each order.
+        /// A counter that exists for each order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum MthpStat { $($(#[doc = $doc])+ $variant),* }
 
         impl MthpStat {
-            /// All of them.
             pub const ALL: &'static [MthpStat] = &[$(MthpStat::$variant),*];
 
-            /// The name of the file.
+            /// The name of the sysfs file.
             pub fn name(self) -> &'static str {
                 match self { $(MthpStat::$variant => $name),* }
             }
 
-            /// The kernel that it came with.
+            /// The kernel that added it.
             pub fn since(self) -> ThpFiles {
                 match self { $(MthpStat::$variant => ThpFiles::$since),* }
             }
 
-            /// What it counts, in a line.
+            /// What the counter counts, in a line.
             pub fn description(self) -> &'static str {
                 match self { $(MthpStat::$variant => concat!($($doc),+).trim_ascii()),* }
             }
@@ -37,63 +36,65 @@ macro_rules! statistics {
 }
 
 impl MthpStat {
-    /// The file of an order, below `transparent_hugepage/`.
+    /// Path of the counter's file for an order, below `transparent_hugepage/`.
     pub fn file(self, page_size: PageSize, order: u8) -> String {
         format!("hugepages-{}kB/stats/{}", page_size.kib() << order, self.name())
     }
 
-    /// Whether it says how many there are, not how many there have been.
+    /// Whether the counter is a current number rather than a sum of events.
     fn is_gauge(self) -> bool {
         matches!(self, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped)
     }
 }
 
 statistics! {
-    /// Folios that faults made.
+    /// Folios of the size allocated by page faults.
     AnonFaultAlloc = "anon_fault_alloc" since V6_10,
-    /// Faults that wanted one and did not get it.
+    /// Page faults that wanted a folio of the size and fell back to smaller ones.
     AnonFaultFallback = "anon_fault_fallback" since V6_10,
-    /// Those among them whose memory cgroup had no room for it.
+    /// Page faults that fell back because the memory cgroup had no room for a folio of the size.
     AnonFaultFallbackCharge = "anon_fault_fallback_charge" since V6_10,
-    /// Faults that had room for one, but not beside a full window (`anon_beside_full`).
+    /// Page faults that could have had a folio of the size, but not beside a full window
+    /// (`anon_beside_full`).
     AnonFaultDeclined = "anon_fault_declined" since V6_10,
-    /// Folios swapped out whole.
+    /// Folios of the size swapped out whole.
     Swpout = "swpout" since V6_10,
-    /// Folios that were split because swap had no room for them.
+    /// Folios of the size split before swap-out because swap had no room for them in one piece.
     SwpoutFallback = "swpout_fallback" since V6_10,
-    /// Folios that zswap took whole: none, as there is no zswap.
+    /// Folios of the size written to zswap: none, as zswap is not modelled.
     Zswpout = "zswpout" since V6_13,
-    /// Folios swapped in whole.
+    /// Folios of the size swapped in whole.
     Swpin = "swpin" since V6_13,
-    /// Swapped-in folios that were not to be had in this size.
+    /// Swap-ins that wanted a folio of the size and fell back to smaller ones.
     SwpinFallback = "swpin_fallback" since V6_14,
-    /// Those among them whose memory cgroup had no room for it.
+    /// Swap-ins that fell back because the memory cgroup had no room for a folio of the size.
     SwpinFallbackCharge = "swpin_fallback_charge" since V6_14,
-    /// Folios of shared memory that faults made: none, as it is in single pages.
+    /// Shared-memory folios of the size allocated by page faults: none, as shared memory uses single pages.
     ShmemAlloc = "shmem_alloc" since V6_11,
-    /// Faults of shared memory that wanted one and did not get it.
+    /// Page faults on shared memory that wanted a folio of the size and fell back.
     ShmemFallback = "shmem_fallback" since V6_11,
-    /// Those among them whose memory cgroup had no room for it.
+    /// Page faults on shared memory that fell back because the memory cgroup had no room for a folio of the
+    /// size.
     ShmemFallbackCharge = "shmem_fallback_charge" since V6_11,
-    /// Folios that were split.
+    /// Folios of the size that were split.
     Split = "split" since V6_11,
-    /// Folios that could not be split.
+    /// Folios of the size whose split failed.
     SplitFailed = "split_failed" since V6_11,
-    /// Folios put on the list of those to be split.
+    /// Folios of the size put on the deferred split queue.
     SplitDeferred = "split_deferred" since V6_11,
-    /// Anonymous folios that there are.
+    /// Anonymous folios of the size that exist.
     NrAnon = "nr_anon" since V6_12,
-    /// Those among them that are not mapped whole.
+    /// Anonymous folios of the size that are partially mapped.
     NrAnonPartiallyMapped = "nr_anon_partially_mapped" since V6_12,
-    /// Folios that khugepaged made.
+    /// Folios of the size allocated by khugepaged.
     CollapseAlloc = "collapse_alloc" since V7_2,
-    /// Folios that khugepaged did not get.
+    /// Allocations of khugepaged for the size that failed.
     CollapseAllocFailed = "collapse_alloc_failed" since V7_2,
-    /// Places where it made none because too much was in swap.
+    /// Ranges that khugepaged did not collapse for too many swap PTEs.
     CollapseExceedSwapPte = "collapse_exceed_swap_pte" since V7_2,
-    /// Places where it made none because too little was there.
+    /// Ranges that khugepaged did not collapse for too many empty PTEs.
     CollapseExceedNonePte = "collapse_exceed_none_pte" since V7_2,
-    /// Places where it made none because too much was shared.
+    /// Ranges that khugepaged did not collapse for too many shared pages.
     CollapseExceedSharedPte = "collapse_exceed_shared_pte" since V7_2,
 }
 
@@ -104,12 +105,12 @@ const KINDS: usize = MthpStat::ALL.len();
 pub struct MthpStats([[i64; KINDS]; NR_PAGE_ORDERS]);
 
 impl MthpStats {
-    /// A counter of an order; 0 for orders that anonymous memory does not have.
+    /// A counter of an order; 0 for orders that anonymous folios do not have.
     pub fn get(&self, order: u8, stat: MthpStat) -> i64 {
         self.0.get(usize::from(order)).map_or(0, |counts| counts[stat as usize])
     }
 
-    /// Counts `n` more. Single pages are not counted.
+    /// Adds `n` to a counter. Orders 0 and 1 are not counted.
     #[inline]
     pub(crate) fn add(&mut self, order: u8, stat: MthpStat, n: i64) {
         if order >= 2 {
@@ -117,7 +118,7 @@ impl MthpStats {
         }
     }
 
-    /// What was counted since `earlier`, and how many there are now of what there may be more or less of.
+    /// The difference to `earlier`; gauges keep their current value.
     pub fn since(&self, earlier: &MthpStats) -> MthpStats {
         let mut difference = self.clone();
         for (order, stat, before) in earlier.iter().filter(|(_, stat, _)| !stat.is_gauge()) {
@@ -126,7 +127,8 @@ impl MthpStats {
         difference
     }
 
-    /// Every counter with its order, smallest order first; 0 for orders that kernels with pages of this size do not have.
+    /// Every counter with its order, smallest order first; 0 for orders that do not exist with this page
+    /// size.
     pub fn iter(&self) -> impl Iterator<Item = (u8, MthpStat, i64)> + use<'_> {
         (2..NR_PAGE_ORDERS as u8).flat_map(move |order| {
             MthpStat::ALL.iter().map(move |&stat| (order, stat, self.get(order, stat)))
@@ -135,12 +137,11 @@ impl MthpStats {
 }
 
 impl AddressSpaces {
-    /// What was counted of each size.
     pub fn mthp_stats(&self) -> &MthpStats {
         &self.mthp_stats
     }
 
-    /// Counts for folios of an order (`count_mthp_stat`, `mod_mthp_stat`).
+    /// Adds `change` to a counter of an order (`count_mthp_stat`, `mod_mthp_stat`).
     #[inline]
     pub(crate) fn count_mthp_stat(&mut self, order: u8, stat: MthpStat, change: i64) {
         self.mthp_stats.add(order, stat, change);

@@ -1,4 +1,4 @@
-//! The files of `/sys/kernel/mm/transparent_hugepage`, for reading and writing as programs do.
+//! The files of `/sys/kernel/mm/transparent_hugepage`, as programs read and write them.
 //!
 //! ```text
 //!   transparent_hugepage/
@@ -7,10 +7,10 @@
 //!     khugepaged/                                pages_to_scan ...  pages_collapsed  full_scans
 //! ```
 //!
-//! What can be written is declared in [`crate::sysctl`], what is counted in [`super::stats`]. A kernel has the files that
-//! had come by its release; `shmem_enabled` is left out. v6 of the series had bits of two files instead of directories;
-//! here it has directories, as later versions do. In the kernel: `hugepage_attr`, `thpsize_create` in mm/huge_memory.c,
-//! `khugepaged_attr` in mm/khugepaged.c.
+//! Writable files are declared in [`crate::sysctl`], counters in [`super::stats`]. A kernel has the files
+//! that were added up to its release; `shmem_enabled` is not modelled. v6 of the series has two files of bit
+//! masks instead of directories; here it has directories, like the later versions. In the kernel:
+//! `hugepage_attr`, `thpsize_create` in mm/huge_memory.c, `khugepaged_attr` in mm/khugepaged.c.
 
 use super::features::ThpFiles;
 use super::orders::Orders;
@@ -23,7 +23,7 @@ use machine::PageSize;
 
 const ROOT: &str = "transparent_hugepage/";
 
-/// A file of the tree.
+/// A file below `transparent_hugepage/`.
 #[derive(Clone, Copy, Debug)]
 enum File {
     Setting(&'static Setting),
@@ -34,7 +34,8 @@ enum File {
 }
 
 impl File {
-    /// The kernel that it came with. `anon_beside_full` is in none, and shown where there are sizes for it.
+    /// The kernel that added the file. `anon_beside_full` is in no kernel, and shown in those with per-size
+    /// directories.
     fn since(self) -> ThpFiles {
         match self {
             File::Stat(_, stat) => stat.since(),
@@ -63,7 +64,7 @@ impl File {
 }
 
 impl MemoryManager {
-    /// The paths of all files.
+    /// The paths of all files that this kernel has.
     pub fn sysfs_files(&self) -> Vec<String> {
         let files = File::all(self.parts.allocator.page_size()).filter(|(_, file)| self.has_file(*file));
         files.map(|(path, _)| path).collect()
@@ -81,7 +82,7 @@ impl MemoryManager {
         }
     }
 
-    /// Reads a file.
+    /// Reads a file. Fails if this kernel does not have it.
     pub fn read_sysfs(&self, path: &str) -> Result<String, SettingError> {
         let number = match self.find_file(path)? {
             File::Setting(setting) => {
@@ -95,7 +96,7 @@ impl MemoryManager {
         Ok(format!("{number}\n"))
     }
 
-    /// Writes to a file; on error nothing changes.
+    /// Writes to a file. After an error nothing has changed.
     pub fn write_sysfs(&mut self, path: &str, value: &str) -> Result<(), SettingError> {
         match self.find_file(path)? {
             File::Setting(setting) => self.set(setting.name, value),

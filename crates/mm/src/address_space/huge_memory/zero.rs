@@ -1,4 +1,4 @@
-//! The huge page of zeroes: one for the whole system, made by the first read fault that wants it.
+//! The huge zero folio: one for the whole system, allocated by the first read fault that maps it.
 //!
 //! ```text
 //!   read fault ─► none yet ─► a huge page that does not move ─► thp_zero_page_alloc
@@ -22,7 +22,8 @@ use crate::lru::vmscan::policy::{DEFAULT_SEEKS, SlabScan};
 use crate::sysctl::Settings;
 
 impl Kernel<'_> {
-    /// Gives an address space the huge page of zeroes; whether there is one.
+    /// Gives an address space a reference to the huge zero folio, allocating the folio if necessary. Returns
+    /// whether there is one.
     pub(crate) fn get_huge_zero_folio(&mut self, mm: MmId) -> bool {
         if self.parts.address_spaces.mms[mm].holds_huge_zero {
             return true;
@@ -48,7 +49,8 @@ impl Kernel<'_> {
         true
     }
 
-    /// Frees it if nobody holds it and reclaim of this priority asks for so much.
+    /// Shrinker of the huge zero folio: frees it if nobody holds it and reclaim at this priority asks for
+    /// that many pages (`shrink_huge_zero_folio_scan`).
     pub(crate) fn shrink_huge_zero_folio(&mut self, priority: u8) {
         let Some(first) = self
             .parts
@@ -77,18 +79,18 @@ impl Kernel<'_> {
 }
 
 impl AddressSpaces {
-    /// An address space maps the huge page of zeroes, which there is.
+    /// Takes a reference for an address space; the huge zero folio must exist.
     pub(crate) fn hold_huge_zero_folio(&mut self, mm: MmId) {
         self.huge_zero.holders += u32::from(!self.mms[mm].holds_huge_zero);
         self.mms[mm].holds_huge_zero = true;
     }
 
-    /// An address space ends.
+    /// Drops the reference of an address space that ends.
     pub(crate) fn put_huge_zero_folio(&mut self, mm: MmId) {
         self.huge_zero.holders -= u32::from(self.mms[mm].holds_huge_zero);
     }
 
-    /// Pages that it takes.
+    /// Pages of the huge zero folio; 0 if it does not exist.
     pub(crate) fn nr_huge_zero_pages(&self, settings: &Settings) -> u64 {
         self.huge_zero.first.map_or(0, |_| settings.transparent_hugepage.hpage_pmd_nr().into())
     }

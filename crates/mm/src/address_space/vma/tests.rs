@@ -1,4 +1,4 @@
-//! Areas: split, merged and scanned, as calls ask for it.
+//! Tests of VMAs: splits, merges, and whose NUMA scan state survives.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn vma(pages: Range<Vpn>, flags: VmFlags) -> Vma {
     }
 }
 
-/// Areas with a record each, which their first pages tell apart.
+/// VMAs with a scan state each, recognisable by its `next_scan`, the VMA's first page.
 fn areas(all: &[(Range<Vpn>, VmFlags)]) -> Vmas {
     let mut vmas = Vmas::default();
     for (pages, flags) in all {
@@ -34,7 +34,7 @@ fn areas(all: &[(Range<Vpn>, VmFlags)]) -> Vmas {
     vmas
 }
 
-/// All areas, and of each the area that its record was made for.
+/// All VMAs, each with the first page of the VMA that its scan state was made for.
 fn records(vmas: &mut Vmas) -> Vec<(Range<Vpn>, Option<u64>)> {
     let all: Vec<Range<Vpn>> = vmas.iter().map(Vma::pages).collect();
     let record = |pages: Range<Vpn>| {
@@ -50,7 +50,7 @@ fn what_is_mapped_beside_an_area_becomes_a_part_of_it() {
     for (mapped, expected) in [
         (20..25, vec![(10..25, Some(10)), (30..40, Some(30))]),
         (25..30, vec![(10..20, Some(10)), (25..40, Some(30))]),
-        // The first one takes in both.
+        // The first VMA absorbs both.
         (20..30, vec![(10..40, Some(10))]),
         (22..28, vec![(10..20, Some(10)), (22..28, None), (30..40, Some(30))]),
     ] {
@@ -58,7 +58,7 @@ fn what_is_mapped_beside_an_area_becomes_a_part_of_it() {
         vmas.insert(vma(mapped, VmFlags::PRIVATE));
         assert_eq!(records(&mut vmas), expected);
     }
-    // An area that is gone leaves no record to the next one of its number.
+    // The scan state of a removed VMA does not pass to the next VMA with its number.
     let mut vmas = areas(&both);
     let first = vmas.first_in(&(10..20)).unwrap();
     vmas.remove(first, &(10..20), Stays::Above, |_| {});
@@ -74,7 +74,7 @@ fn what_becomes_equal_to_a_neighbour_becomes_a_part_of_it() {
         (10..20, READ_ONLY, vec![(10..30, Some(20)), (30..40, Some(30))]),
         (15..20, READ_ONLY, vec![(10..15, Some(10)), (15..30, Some(20)), (30..40, Some(30))]),
         (30..40, READ_ONLY, vec![(10..20, Some(10)), (20..40, Some(20))]),
-        // The first one has become a part of the second when the third is looked at.
+        // The first VMA has been merged into the second when the third is changed.
         (10..40, READ_ONLY, vec![(10..40, Some(20))]),
         (10..40, VmFlags::PRIVATE, vec![(10..40, Some(10))]),
     ] {

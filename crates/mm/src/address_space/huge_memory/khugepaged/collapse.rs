@@ -1,4 +1,4 @@
-//! Making a large folio of what a page table has.
+//! Collapsing the pages of a page table into a large folio.
 //!
 //! ```text
 //!   │■│■│ │s│■│0│■│ ...   ─► a block is allocated ─► s is read from swap ─► still worth it? ─► copied, cleared where there
@@ -23,12 +23,12 @@ use crate::lru::folio::{FolioFlags, FolioId};
 use machine::Node;
 use std::ops::Range;
 
-/// A row of pages that may become a folio.
+/// A range of PTEs that may be collapsed into one folio.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     mm: MmId,
     table: TableId,
-    /// Place of its first entry.
+    /// Place of the first PTE in its table.
     first: usize,
     order: u8,
 }
@@ -40,7 +40,8 @@ impl Candidate {
 }
 
 impl Kernel<'_> {
-    /// Looks at as much as a huge page has and collapses what is worth it; whether it tried, and what came of it.
+    /// Scans a PMD range and collapses what is worthwhile (`hpage_collapse_scan_pmd`). Returns whether it
+    /// tried a collapse, and the result.
     pub(super) fn khugepaged_scan_pmd(&mut self, mm: MmId, page: Vpn, orders: Orders) -> (bool, ScanResult) {
         let Some(table) = self.parts.address_spaces.mms[mm].directory.table(page) else {
             return (false, ScanResult::PmdNull);
@@ -52,7 +53,7 @@ impl Kernel<'_> {
         let (huge, pages) = (thp.pmd_order(), thp.hpage_pmd_nr());
         let mut limits = policy::limits(&thp, huge);
         if orders != Orders::one(huge) {
-            // How much of it is there matters for each window by itself.
+            // With smaller orders, each window's number of empty PTEs is checked by itself.
             limits.none = pages;
         }
         self.on.machine.charge(
@@ -125,7 +126,8 @@ impl Kernel<'_> {
         })
     }
 
-    /// Copies a row into a folio, unless making room for that folio has changed what is there.
+    /// Copies a range into the new folio, unless reclaim for that folio has changed the range so that it may
+    /// not be collapsed.
     fn try_to_collapse(&mut self, candidate: &Candidate, id: FolioId) -> ScanResult {
         let Candidate { mm, table, order, first } = *candidate;
         let mut limits = policy::limits(&self.on.settings.transparent_hugepage, order);
@@ -170,7 +172,8 @@ impl Kernel<'_> {
         ScanResult::Succeed
     }
 
-    /// Reads pages of a row from swap, if they are not too many. A page that a device has to read is there the next time.
+    /// Swaps in the pages of a range if they are not more than `most` (`__collapse_huge_page_swapin`). A page
+    /// that a device has to read makes this attempt fail, and is there in the next one.
     fn swap_in_row(&mut self, candidate: &Candidate, most: u32) -> Result<(), ScanResult> {
         let Candidate { mm, table, .. } = *candidate;
         let is_swapped = |mm: &Parts, place| mm.address_spaces.page_tables[table.entry(place)].swap_entry();
@@ -190,7 +193,7 @@ impl Kernel<'_> {
                 Err(_) => return Err(ScanResult::AllocHugePageFail),
             }
         }
-        // What was read past this CPU's batch is on no list yet.
+        // Pages that were just swapped in are still in this CPU's folio batch.
         self.lru_add_drain();
         Ok(())
     }
@@ -239,7 +242,7 @@ impl Parts {
         EntryState::Page { young, shared: !alone && elsewhere() }
     }
 
-    /// The node that most pages of a row are on.
+    /// The node of most pages in the range (`hpage_collapse_find_target_node`).
     fn target_node(&self, candidate: &Candidate) -> Node {
         let mut pages = vec![0; self.allocator.nodes()];
         for place in candidate.places() {

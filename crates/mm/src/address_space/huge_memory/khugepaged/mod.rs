@@ -1,4 +1,4 @@
-//! khugepaged: a daemon that makes huge pages of small ones.
+//! khugepaged: a kernel thread that collapses small folios into huge pages.
 //!
 //! ```text
 //!   address spaces that have asked for it ─► areas ─► table after table: worth it? (policy.rs) ─► copied (collapse.rs)
@@ -8,9 +8,9 @@
 //!   no block to be had ─► sleeps alloc_sleep_millisecs, once a round
 //! ```
 //!
-//! An address space enters the list when it maps an area that may have huge pages, when it asks for them, or when one of its
-//! faults does, and stays until it ends. Left out: memory of files, `MADV_COLLAPSE`, userfaultfd, and that a read-only
-//! range is passed over (before 6.18). In the kernel: mm/khugepaged.c.
+//! An address space is registered when it maps a VMA that may have huge pages, with `MADV_HUGEPAGE`, or with
+//! its first fault that may use one, and stays so until it ends. Not modelled: file memory, `MADV_COLLAPSE`,
+//! userfaultfd, and that a read-only range is skipped (before 6.18). In the kernel: mm/khugepaged.c.
 
 mod collapse;
 pub mod policy;
@@ -20,28 +20,28 @@ use crate::address_space::AddressSpaces;
 use crate::address_space::{MmId, Vpn};
 use machine::Time;
 
-/// What khugepaged knows (`khugepaged_scan`).
+/// The state of khugepaged (`struct khugepaged_scan`).
 #[derive(Clone, Debug, Default)]
 pub struct KhugepagedState {
-    /// Address spaces, those that came first first.
+    /// Registered address spaces, in the order of registration.
     mms: Vec<MmId>,
-    /// Where it goes on.
+    /// Where the scan continues.
     cursor: Option<(MmId, Vpn)>,
-    /// What this round has come to: entries looked at, how often it began at the first address space, whether it has slept
-    /// because there was no block.
+    /// Progress of this round: PTEs scanned, how often it began with the first address space, and whether it
+    /// has slept after a failed allocation.
     progress: u32,
     heads: u32,
     slept: bool,
-    /// When it goes on.
+    /// When the scan continues.
     next: Time,
-    /// Huge pages that it made (`khugepaged/pages_collapsed`).
+    /// Huge pages collapsed (`khugepaged/pages_collapsed`).
     pub pages_collapsed: u64,
-    /// How often it went through all address spaces (`khugepaged/full_scans`).
+    /// Scans of all registered address spaces (`khugepaged/full_scans`).
     pub full_scans: u64,
 }
 
 impl KhugepagedState {
-    /// The address space after the one that it is at.
+    /// Continues with the address space after `mm`.
     fn go_on(&mut self, mm: MmId) {
         let place = self.mms.iter().position(|&other| other == mm).expect("it is on the list");
         self.cursor = self.mms.get(place + 1).map(|&next| (next, 0));
@@ -53,18 +53,17 @@ fn milliseconds(count: u32) -> Time {
 }
 
 impl AddressSpaces {
-    /// What khugepaged has come to.
     pub fn khugepaged_state(&self) -> &KhugepagedState {
         &self.khugepaged
     }
 
-    /// Puts an address space on the list; it is not there yet.
+    /// Registers an address space, which must not be registered yet (`__khugepaged_enter`).
     pub(crate) fn khugepaged_enter(&mut self, mm: MmId) {
         self.mms[mm].khugepaged = true;
         self.khugepaged.mms.push(mm);
     }
 
-    /// An address space ends.
+    /// Unregisters an address space that ends (`__khugepaged_exit`).
     pub(crate) fn khugepaged_exit(&mut self, mm: MmId) {
         if self.mms[mm].khugepaged {
             let state = &mut self.khugepaged;

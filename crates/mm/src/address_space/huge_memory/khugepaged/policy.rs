@@ -1,4 +1,4 @@
-//! What khugepaged decides: is a huge page worth it here, and if not, what smaller folio is?
+//! Decisions of khugepaged: whether to collapse a range into a huge page, or else into which smaller folios.
 //!
 //! ```text
 //!   all entries   none or zeroes  <= max_ptes_none      swapped out  <= max_ptes_swap      shared  <= max_ptes_shared
@@ -7,83 +7,83 @@
 //!   7.2           order 9? ─ no ─► 8 at 0? ─ no ─► 7 at 0? ─ yes ─► 7 at 128? ...      each order that is enabled
 //! ```
 //!
-//! Pure functions. In the kernel: `hpage_collapse_scan_pmd` in mm/khugepaged.c; `collapse_max_ptes_none` and the walk
-//! through orders of 7.2 there.
+//! Pure functions. In the kernel: `hpage_collapse_scan_pmd`, and in 7.2 `collapse_max_ptes_none` and the walk
+//! through orders, in mm/khugepaged.c.
 
 use crate::address_space::huge_memory::features::FolioFeatures;
 use crate::address_space::huge_memory::orders::Orders;
 use crate::address_space::huge_memory::settings::{Khugepaged, ThpSettings};
 use std::ops::Range;
 
-/// The orders that khugepaged makes, of those allowed: before 7.2 only huge pages.
+/// The orders that khugepaged collapses to, of those allowed: before 7.2 only that of a huge page.
 pub fn collapsible(f: &FolioFeatures, thp: &ThpSettings, allowed: Orders) -> Orders {
     if f.collapses_small { allowed } else { allowed.and(Orders::one(thp.pmd_order())) }
 }
 
-/// What a look at a page-table entry found.
+/// What scanning a PTE found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryState {
-    /// Nothing, or the page of zeroes.
+    /// An empty PTE, or a mapping of the zero page.
     None,
-    /// A page in swap.
+    /// A swap entry.
     Swapped,
-    /// A page.
+    /// A mapped page.
     Page {
-        /// Somebody used it lately.
+        /// It was accessed lately.
         young: bool,
-        /// Others map its folio too.
+        /// Other processes map its folio too.
         shared: bool,
     },
-    /// A page that cannot be moved.
+    /// A page that prevents the collapse.
     Unfit(ScanResult),
 }
 
-/// Why there is no collapse (`enum scan_result`).
+/// The result of a scan or collapse (`enum scan_result`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanResult {
-    /// There is one.
+    /// Collapsed.
     Succeed,
-    /// No page table.
+    /// There is no page table.
     PmdNull,
-    /// It is a huge page.
+    /// A huge page is mapped already.
     PmdMapped,
-    /// Too many entries have nothing.
+    /// Too many empty PTEs (`max_ptes_none`).
     ExceedNonePte,
-    /// Too many pages are in swap.
+    /// Too many swap entries (`max_ptes_swap`).
     ExceedSwapPte,
-    /// Too many are shared.
+    /// Too many shared pages (`max_ptes_shared`).
     ExceedSharedPte,
-    /// Nobody uses any of them.
+    /// No page was accessed lately.
     LackReferencedPage,
-    /// One belongs to a file.
+    /// A page belongs to a file.
     PageAnon,
-    /// One is being read.
+    /// A page is locked for a read.
     PageLock,
-    /// One is on no list.
+    /// A page is on no LRU list.
     PageLru,
-    /// Somebody holds one.
+    /// A page has other references.
     PageCount,
-    /// A folio of the size, or a larger one, is there already.
+    /// A folio of this order or larger is mapped there already.
     PteMappedHugepage,
-    /// There is no block.
+    /// The allocation failed.
     AllocHugePageFail,
     /// The memory cgroup has no room.
     CgroupChargeFail,
 }
 
-/// How many of 2^order entries may be what.
+/// Limits for the PTEs of a range that is to be collapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nothing.
+    /// Empty PTEs.
     pub none: u32,
-    /// In swap.
+    /// Swap entries.
     pub swap: u32,
-    /// Shared.
+    /// Shared pages.
     pub shared: u32,
 }
 
-/// The limits for a folio of an order. Those smaller than a huge page take `max_ptes_none` of 0 and of all but one page
-/// only, and no pages that are shared or in swap.
+/// The limits for an order. For orders below that of a huge page, `max_ptes_none` counts only as 0 or as its
+/// maximum, and no shared or swapped page is accepted.
 pub fn limits(thp: &ThpSettings, order: u8) -> Limits {
     let Khugepaged { max_ptes_none, max_ptes_swap, max_ptes_shared, .. } = thp.khugepaged;
     if order == thp.pmd_order() {
@@ -93,29 +93,29 @@ pub fn limits(thp: &ThpSettings, order: u8) -> Limits {
     Limits { none: if any { (1 << order) - 1 } else { 0 }, swap: 0, shared: 0 }
 }
 
-/// What was found in a table.
+/// What a scan found in a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Pages, a bit each.
+    /// Mapped pages, as bits.
     pub present: Vec<u64>,
-    /// How many entries have nothing.
+    /// Number of empty PTEs.
     pub none: u32,
-    /// How many pages are in swap.
+    /// Number of swap entries.
     pub swapped: u32,
-    /// How many are shared.
+    /// Number of shared pages.
     pub shared: u32,
-    /// How many somebody used lately.
+    /// Number of pages accessed lately.
     pub referenced: u32,
 }
 
 impl Found {
-    /// Pages at some places.
+    /// Number of mapped pages at `places`.
     pub fn pages(&self, places: Range<u32>) -> u32 {
         places.map(|place| (self.present[place as usize / 64] >> (place % 64) & 1) as u32).sum()
     }
 }
 
-/// Looks at entries, one after the other, until there is a reason not to collapse them.
+/// Scans entries until one of the limits is exceeded or a page prevents the collapse.
 pub fn scan(entries: impl IntoIterator<Item = EntryState>, limits: &Limits) -> Result<Found, ScanResult> {
     let mut found = Found::default();
     for (place, entry) in entries.into_iter().enumerate() {
@@ -145,12 +145,13 @@ pub fn scan(entries: impl IntoIterator<Item = EntryState>, limits: &Limits) -> R
     Ok(found)
 }
 
-/// Whether enough of the pages are in use: reading many from swap is worth it only if half of all are.
+/// Whether enough pages are in use: if pages have to be swapped in, at least half of all must have been
+/// accessed.
 pub fn is_used(thp: &ThpSettings, found: &Found) -> bool {
     found.referenced > 0 && (found.swapped == 0 || found.referenced >= thp.hpage_pmd_nr() / 2)
 }
 
-/// Whether a smaller folio may work where this was the reason not to make a larger one.
+/// Whether a smaller folio may succeed after this result for a larger one.
 fn may_work_smaller(reason: ScanResult) -> bool {
     use ScanResult::*;
     matches!(
@@ -166,8 +167,9 @@ fn may_work_smaller(reason: ScanResult) -> bool {
     )
 }
 
-/// Collapses what is worth it of a table, the largest of `orders` first: `collapse` is asked for a folio of an order from a
-/// place on. How many there were, and what the last one that was asked for came to.
+/// Collapses the windows of a page table for which it is worthwhile, the largest of `orders` first.
+/// `collapse` is called with an order and the place of its first entry. Returns how many were collapsed, and
+/// the result of the last attempt.
 pub fn collapse_windows(
     thp: &ThpSettings,
     orders: Orders,

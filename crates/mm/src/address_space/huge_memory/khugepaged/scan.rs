@@ -1,5 +1,5 @@
-//! khugepaged's turns: which address spaces it visits, and how far it gets in one (`khugepaged_do_scan`,
-//! `khugepaged_scan_mm_slot` in mm/khugepaged.c).
+//! The scan loop of khugepaged: which address spaces it visits, and how far it gets in one
+//! (`khugepaged_do_scan`, `khugepaged_scan_mm_slot` in mm/khugepaged.c).
 
 use super::milliseconds;
 use super::policy::ScanResult;
@@ -11,8 +11,8 @@ use crate::kernel::{Kernel, MemoryManager};
 use machine::Time;
 
 impl Kernel<'_> {
-    /// Lets khugepaged do a part of a round: until it has tried to make a huge page, is through an address space,
-    /// or has looked at enough. [`MemoryManager::khugepaged_due`] says when it goes on.
+    /// Runs a part of khugepaged's round: until it has tried a collapse, has finished an address space, or
+    /// has scanned enough. [`MemoryManager::khugepaged_due`] says when it continues.
     pub fn khugepaged(&mut self) {
         if self.parts.address_spaces.khugepaged.mms.is_empty() {
             return;
@@ -43,7 +43,8 @@ impl Kernel<'_> {
         state.next = self.on.machine.now(self.on.cpu) + pause;
     }
 
-    /// Goes on through an address space; how much that counts for, and what the last table came to.
+    /// Continues the scan of an address space. Returns its progress in PTEs, and the result of the last
+    /// table.
     fn khugepaged_scan_mm_slot(&mut self, pages: u32) -> (u32, ScanResult) {
         let (mm, mut page) = self
             .parts
@@ -90,7 +91,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts an address space on the list if an area of it may have huge pages (`khugepaged_enter_vma`).
+    /// Registers an address space if its VMA at `page` may have huge pages (`khugepaged_enter_vma`).
     pub(crate) fn khugepaged_enter_vma(&mut self, mm: MmId, page: Vpn) {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
         if self.parts.address_spaces.mms[mm].khugepaged || !runs_khugepaged(f, thp) {
@@ -104,7 +105,7 @@ impl Kernel<'_> {
 }
 
 impl MemoryManager {
-    /// When khugepaged has something to do; never if it does not run or nobody wants it.
+    /// When khugepaged runs next; [`Time::NEVER`] if it does not run or no address space is registered.
     pub fn khugepaged_due(&self) -> Time {
         let (f, thp) = (&self.features().folios, &self.settings().transparent_hugepage);
         match self.parts.address_spaces.khugepaged.mms.is_empty() || !runs_khugepaged(f, thp) {
