@@ -1,88 +1,92 @@
-//! What each kernel decides about NUMA balancing, and what each patch of "sched/numa: Enhance vma scanning" changes.
+//! What each patch of "sched/numa: Enhance vma scanning" changes in NUMA balancing, and what later kernels
+//! changed.
 //!
 //! ```text
 //!   numa-base        every suitable VMA in the order of addresses                          up to 6.3
-//!   vma-scanning-1   + a new VMA is left alone for scan_delay                              1/4
-//!   vma-scanning-2   + a VMA is left alone by threads that have not touched it             2/4, one word of PIDs
-//!   vma-scanning-3   + what threads touched is forgotten after two windows                 3/4
+//!   vma-scanning-1   + a new VMA is not scanned for scan_delay                             1/4
+//!   vma-scanning-2   + threads do not scan VMAs in which they took no hint fault           2/4, one word of PIDs
+//!   vma-scanning-3   + hint faults are forgotten after two windows                         3/4
 //!   vma-scanning-4   + PIDs are hashed                                                     4/4 = 6.4 to 6.6
-//!   partial-vmas-4   + windows turn before the test, skips are traced                      "Track VMA scanning", 1-4, October 2023
-//!   partial-vmas-5   + a VMA begun is finished, whoever scans
-//!   partial-vmas-6   + once a sequence, and one VMA by force where none was touched
-//!   numa-6.8         + the first sequences are counted from the VMA's birth                6.8 to 6.11
-//!   numa-6.12        + a VMA comes up again after as many sequences as there are threads   6.12 to 6.15
-//!   numa-6.19        + no scan where the cpuset allows one node                            6.16 on
+//!   partial-vmas-4   + windows rotate before the test, skips are traced                    "Track VMA scanning", 1-4, October 2023
+//!   partial-vmas-5   + a partly scanned VMA is finished by any thread
+//!   partial-vmas-6   + no VMA twice in a sequence; one is forced if all are skipped
+//!   numa-6.8         + first sequences counted from the creation of the VMA               6.8 to 6.11
+//!   numa-6.12        + a VMA is scanned again after nr_threads sequences                   6.12 to 6.15
+//!   numa-6.19        + no scan if the cpuset allows one node                               6.16 on
 //! ```
 
-/// How a VMA remembers which threads touched it.
+/// How a VMA records which threads took hint faults in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessingPids {
-    /// vma-scanning-2: one word, a bit for each remainder of the PID by 64, never cleared.
+    /// vma-scanning-2: one word with a bit for each PID modulo 64, never cleared.
     OneWord,
-    /// vma-scanning-3: two words, of which the older one is dropped every four scan delays.
+    /// vma-scanning-3: two words, the older of which is dropped every four scan delays.
     TwoWindows,
-    /// vma-scanning-4: likewise, a bit for each of 64 values of a hash of the PID.
+    /// vma-scanning-4: as before, with a bit for each of 64 hash values of the PID.
     TwoWindowsHashed,
 }
 
 impl AccessingPids {
-    /// Whether there are windows that turn.
+    /// Whether there are two windows, of which the older is dropped.
     pub fn has_windows(self) -> bool {
         self != AccessingPids::OneWord
     }
 }
 
-/// Which mappings stay as they are when a range is made PROT_NONE.
+/// Which PTEs of a scanned range are not made PROT_NONE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolioTest {
-    /// Of a private mapping those of pages with more than one reference: shared, in the page cache or the swap cache, on the way to
-    /// a list in a CPU's batch, or of a compound page.
+    /// In private mappings, those of pages with more than one reference: shared pages, pages in the page
+    /// cache, the swap cache or a CPU's folio batch, and compound pages.
     References,
-    /// 6.10: those of pages that more than one address space maps, and pinned ones.
+    /// 6.10: those of pages mapped by more than one address space, and of pinned ones.
     Sharers,
-    /// 7.2: the same is asked of huge mappings, and pins count everywhere.
+    /// 7.2: the same test for PMD mappings, and pinned pages are left alone everywhere.
     SharersAlsoHuge,
 }
 
-/// What one kernel does to balance memory over nodes.
+/// What one kernel does for NUMA balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumaFeatures {
-    /// vma-scanning-1: a VMA is first scanned a `scan_delay_ms` after the scanner met it.
+    /// vma-scanning-1: a VMA is not scanned until `scan_delay_ms` after the scanner first met it.
     pub vma_scan_delay: bool,
-    /// vma-scanning-2 to vma-scanning-4: threads scan only what they touch.
+    /// vma-scanning-2 to vma-scanning-4: threads scan only VMAs in which they took hint faults.
     pub accessing_pids: Option<AccessingPids>,
-    /// partial-vmas-4: windows turn before the VMA is tested, not after it passed; skips are traced.
+    /// partial-vmas-4: windows are rotated before the VMA is tested, not after it passed; skips are traced.
     pub turns_windows_first: bool,
-    /// partial-vmas-5: a VMA that a pass stopped in goes on being scanned.
+    /// partial-vmas-5: the VMA in which a pass stopped is scanned to its end, whichever thread scans.
     pub finishes_begun_vmas: bool,
-    /// partial-vmas-6: no VMA twice in a sequence; a pass that skipped all for want of accesses scans one nevertheless.
+    /// partial-vmas-6: no VMA is scanned twice in a sequence, and a pass that skipped every VMA as inactive
+    /// scans one nevertheless.
     pub once_a_sequence: bool,
-    /// numa-6.8: the two sequences in which all VMAs are scanned begin with the VMA.
+    /// numa-6.8: the two initial sequences, in which every thread scans the VMA, are counted from the VMA's
+    /// creation.
     pub sequences_of_the_vma: bool,
     /// numa-6.12: a VMA is scanned again after as many sequences as the process has threads.
     pub revisits_idle_vmas: bool,
-    /// 6.16: a task whose cpuset allows one node of memory does not scan.
+    /// 6.16: a task whose cpuset allows a single memory node does not scan.
     pub skips_single_node_cpusets: bool,
-    /// Until 6.5 what munmap leaves before a hole in a VMA is the VMA that was there; from 6.6 on it is a new one, as what is left
-    /// behind the hole has been all along.
+    /// Until 6.5, munmap in the middle of a VMA leaves the old VMA before the hole; since 6.6 the piece
+    /// before the hole is a new VMA, as the piece behind it always was.
     pub munmap_keeps_start: bool,
-    /// A scan period that doubles after failed migrations forgets them, so that it doubles once. In 6.12.117; neither in
-    /// 6.12.95 nor in 6.1 or 7.2.
+    /// When failed migrations double the scan period, they are cleared, so that it doubles only once. In
+    /// 6.12.117, but not in 6.12.95, 6.1 or 7.2.
     pub loc_clear: bool,
-    /// A page keeps who touched it last when it migrates. 6.12 loses that, as recordings of 6.12.95 show; when it began to is
-    /// not known.
+    /// A page keeps its last cpupid when it migrates. 6.12 loses it, as recordings of 6.12.95 show; since
+    /// which release is not known.
     pub migration_keeps_cpupid: bool,
-    /// A page is taken off its list while the page table's lock is held, so a thread that cannot move it makes it accessible at
-    /// once. 6.12.117 does, 6.1.192 does not: there it tries without the lock, and counts nothing if the entry has changed
-    /// when it has the lock again. Which release began is not known.
+    /// The page is isolated from the LRU under the page-table lock, so a thread that cannot migrate it makes
+    /// it accessible at once. 6.12.117 does this. 6.1.192 tries without the lock, and counts nothing if the
+    /// PTE has changed when it takes the lock again. Which release changed this is not known.
     pub isolates_under_lock: bool,
-    /// 6.10, 6.19.
+    /// Changed in 6.10 and 6.19.
     pub folio_test: FolioTest,
-    /// 6.10: hint faults on large folios that are mapped by entries count, and migrate them.
+    /// 6.10: hint faults on PTE-mapped large folios are counted, and migrate the folio.
     pub large_folios: bool,
-    /// 6.7: where nodes take turns, a folio has the turn that it was allocated in; before, each of its pages has its own.
+    /// 6.7: with interleaving, all pages of a folio have the interleave index that it was allocated with; before,
+    /// each page has its own.
     pub folios_take_turns: bool,
-    /// 6.18: promotions into free space are counted apart (`pgpromote_candidate_nrl`).
+    /// 6.18: promotions into free space are counted separately (`pgpromote_candidate_nrl`).
     pub counts_unlimited_promotions: bool,
 }
 
@@ -116,7 +120,7 @@ impl NumaFeatures {
     pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::R66 };
     pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
     pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
-    /// What 6.7 became; numa-6.8 is what followed it in 6.8.
+    /// The state of 6.7; numa-6.8 adds what followed in 6.8.
     pub(crate) const M67: NumaFeatures = NumaFeatures { folios_take_turns: true, ..NumaFeatures::M6 };
     pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M67 };
     pub(crate) const R610: NumaFeatures =

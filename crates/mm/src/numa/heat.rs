@@ -1,14 +1,14 @@
-//! Which VMA was scanned, skipped and touched, and by which threads: what a heat map shows.
+//! Heat map: which VMAs were touched, scanned and skipped, and by which threads.
 //!
 //! ```text
 //!                  thread 0   1   2   3
-//!   VMA 0  touched    9000    .   .  70        who used it, which the kernel does not know
-//!          faults        9    .   .   2        and what scanning shows of that
-//!          scanned     512    .   .   .        who made its entries PROT_NONE
+//!   VMA 0  touched    9000    .   .  70        page accesses, which the kernel does not see
+//!          faults        9    .   .   2        the hint faults among them
+//!          scanned     512    .   .   .        PTEs that the thread made PROT_NONE
 //!          skipped       pid_inactive 7
 //! ```
 //!
-//! What is touched is counted by whoever goes through memory, and told once in a while.
+//! Touched pages are counted by whoever walks through memory, and reported here in batches.
 
 use super::placement::TaskId;
 use super::scan::policy::PAGE_SHIFT;
@@ -17,14 +17,14 @@ use crate::address_space::{MmId, Vpn};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What one thread did to one VMA.
+/// What one thread did in one VMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadHeat {
-    /// Pages used, each time that one was.
+    /// Page accesses.
     pub touched: u64,
-    /// Hint faults, on pages of other nodes and of the thread's own.
+    /// Hint faults: on pages of other nodes, and on pages of the thread's own node.
     pub faults: [u64; 2],
-    /// Pages whose entries it made PROT_NONE.
+    /// Pages whose PTEs it made PROT_NONE.
     pub scanned: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct ThreadHeat {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmaHeat {
     threads: BTreeMap<TaskId, ThreadHeat>,
-    /// The most pages that it had.
+    /// The largest number of pages that it had.
     pub pages: u64,
-    /// How often passes skipped it, by reason.
+    /// Number of times that passes skipped it, by reason.
     pub skipped: [u64; SkipReason::ALL.len()],
 }
 
@@ -43,19 +43,19 @@ impl VmaHeat {
         self.threads.entry(task).or_default()
     }
 
-    /// The threads that did something to it.
+    /// The threads that touched or scanned it.
     pub fn threads(&self) -> impl Iterator<Item = (TaskId, ThreadHeat)> {
         self.threads.iter().map(|(&task, &heat)| (task, heat))
     }
 }
 
-/// All VMAs that were used or that scanning met.
+/// All VMAs that were touched or that scanning met.
 #[derive(Clone, Debug, Default)]
 pub struct Heat {
-    /// By address space and address.
+    /// Index into `vmas`, by address space and start address.
     places: BTreeMap<(MmId, u64), usize>,
     vmas: Vec<VmaHeat>,
-    /// The VMA of the last fault: mostly the next one's too.
+    /// The VMA looked up last, which usually is the next one too.
     last: Option<((MmId, u64), usize)>,
 }
 
@@ -91,7 +91,7 @@ impl Heat {
         }
     }
 
-    /// All of them, in the order of address spaces and addresses.
+    /// All VMAs, by address space and address.
     pub fn iter(&self) -> impl Iterator<Item = (MmId, u64, &VmaHeat)> {
         self.places.iter().map(|(&(mm, start), &place)| (mm, start, &self.vmas[place]))
     }

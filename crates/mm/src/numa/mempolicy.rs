@@ -1,4 +1,4 @@
-//! Memory policies of areas and threads: which node new memory comes from.
+//! Memory policies of VMAs and threads: on which node new memory is allocated.
 //!
 //! ```text
 //!   MPOL_INTERLEAVE of nodes 0 and 1, area from page 0 on
@@ -7,12 +7,13 @@
 //!                                                                 its size, so memory is laid out the coarser, the larger
 //! ```
 //!
-//! The turn counts from where the area would begin in what it maps, in units of the folio, and on from the area's start; an
-//! area that begins inside a folio's size is a turn behind. Where the node whose turn it is has none, the next one by distance
-//! serves. An area without a policy has that of the thread that asks: who faults, and who scans for NUMA balancing. So threads
-//! with MPOL_BIND scan nothing, unless their policy lets pages migrate on faults. Left out: what is read ahead from swap comes
-//! from the CPU's node, and of several nodes that an area is bound to only the nearest serves. In the kernel: `get_vma_policy`,
-//! `interleave_nid`, `vma_alloc_folio` in mm/mempolicy.c.
+//! The interleave index is the offset of the folio in the mapped object, in units of its size, computed as
+//! the kernel does: a VMA that does not start at a multiple of the folio size is one turn behind. If the node
+//! on turn has no memory, the next one by distance serves. A VMA without a policy has that of the thread that
+//! faults, or that scans for NUMA balancing. So threads with MPOL_BIND scan nothing, unless their policy has
+//! `MPOL_F_NUMA_BALANCING`. Not modelled: swap readahead allocates on the CPU's node, and of several nodes
+//! that a VMA is bound to only the nearest serves. In the kernel: `get_vma_policy`, `interleave_nid`,
+//! `vma_alloc_folio` in mm/mempolicy.c.
 
 use crate::address_space::AddressSpaces;
 use crate::address_space::huge_memory::policy::{Failure, window};
@@ -27,7 +28,7 @@ use crate::numa::placement::TaskId;
 use machine::Cpu;
 use std::ops::Range;
 
-/// Whose turn it is in an area that is laid over nodes: the number of the folio of this order at `page`.
+/// Interleave index of the folio of `order` at `page`: its number in the mapped object (`interleave_nid`).
 pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
     let first = match vma.backing {
         Backing::Anonymous => vma.start,
@@ -37,8 +38,8 @@ pub fn interleave_index(vma: &Vma, page: Vpn, order: u8) -> u64 {
 }
 
 impl Kernel<'_> {
-    /// Memory for a folio that a fault of `page` makes, of the order in `flags`, from where its area's policy has it
-    /// (`vma_alloc_folio`).
+    /// Allocates a folio for a page fault at `page`, of the order in `flags`, on the node that the memory
+    /// policy asks for (`vma_alloc_folio`).
     #[inline]
     pub(crate) fn vma_alloc_folio(
         &mut self,
@@ -74,20 +75,21 @@ impl Kernel<'_> {
 }
 
 impl AddressSpaces {
-    /// Sets the policy of what lies in `pages`, or takes it away (`mbind`). It says where new pages come from, whether NUMA
-    /// balancing may scan, and where hint faults take pages. Pages that are there stay.
+    /// Sets or removes the memory policy of `pages` (`mbind`). It affects new pages, whether NUMA balancing
+    /// scans, and where hint faults migrate pages. Existing pages are not moved.
     pub fn mbind(&mut self, mm: MmId, pages: Range<Vpn>, policy: Option<Mempolicy>) {
         self.mms[mm].vmas.change(pages, |vma| vma.policy = policy.map(Box::new));
     }
 }
 
 impl NumaBalancing {
-    /// Sets the policy of a thread, or takes it away (`set_mempolicy`); threads that it creates later have the same.
+    /// Sets or removes the memory policy of a thread (`set_mempolicy`). Threads it creates later inherit it.
     pub fn set_mempolicy(&mut self, task: TaskId, policy: Option<Mempolicy>) {
         self.tasks.get_mut(task).policy = policy;
     }
 
-    /// The policy of an area, or else of the thread that runs on `cpu`; none: the default one (`get_vma_policy`).
+    /// The policy of a VMA, or that of the thread that runs on `cpu`; `None` for the default policy
+    /// (`get_vma_policy`).
     #[inline]
     pub(crate) fn get_vma_policy(&self, cpu: Cpu, vma: &Vma) -> Option<Mempolicy> {
         vma.policy.as_deref().copied().or_else(|| self.tasks.get(self.running(cpu)?).policy)

@@ -1,18 +1,20 @@
-//! NUMA balancing: finding out which node's memory a thread uses, and bringing the two together.
+//! NUMA balancing: detects which node's memory each thread uses, and moves pages and threads to the same
+//! node.
 //!
 //! ```text
 //!   tick ─► scan pass        some of the address space becomes PROT_NONE        scan
 //!              │
-//!   access ─► hint fault     who touches this page, from where?                 migrate
-//!              │    └─► the page follows, if the filter lets it
+//!   access ─► hint fault     who touches this page, on which node?              migrate
+//!              │    └─► the page migrates, if the filter allows it
 //!              └─► statistics ─► the node that suits the thread,                placement
 //!                                how soon to scan again
 //! ```
 //!
-//! Nobody tells the kernel which thread uses which memory. So it takes away access to a bit of memory now and then, and
-//! looks who comes to get it back: a hint fault costs a microsecond and names a thread, a CPU and a page. From these it
-//! learns two things: where a page should be ([`migrate`]) and where a thread should run ([`placement`]). Scanning costs
-//! too, and most of what the patches in [`features`] argue about is which of it is worth that ([`scan`]).
+//! Nothing tells the kernel which thread uses which memory. So it makes some PTEs PROT_NONE from time to time
+//! and sees who faults on them: a hint fault costs about a microsecond and identifies a thread, a CPU and a
+//! page. From these the kernel learns on which node a page should be ([`migrate`]) and on which node a thread
+//! should run ([`placement`]). Scanning costs time too; most of the patches in [`features`] are about which
+//! VMAs are worth it ([`scan`]).
 //!
 //! In the kernel: kernel/sched/fair.c, mm/memory.c (`do_numa_page`), mm/mprotect.c (`change_prot_numa`), mm/mempolicy.c;
 //! versions 6.1 to 7.2.
@@ -41,16 +43,14 @@ use scan::policy::SkipReason;
 use std::ops::Range;
 use sweep::Swept;
 
-/// How memory is balanced: what the kernel does, and how it is set.
+/// The rules of NUMA balancing: the kernel's features and its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// What the kernel does.
     pub features: &'a NumaFeatures,
-    /// Its settings.
     pub settings: &'a NumaSettings,
 }
 
-/// All threads that NUMA balancing knows, and their groups.
+/// All threads that NUMA balancing tracks, and their groups.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     tasks: Vec<TaskNuma>,
@@ -59,7 +59,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// None yet, on a machine with this table of distances, some of whose nodes may have memory only.
+    /// No threads yet, on a machine with this distance table and these nodes with CPUs; other nodes have
+    /// memory only.
     pub fn new(distances: Vec<Vec<u8>>, with_cpus: Nodes) -> Tasks {
         Tasks { tasks: Vec::new(), groups: Vec::new(), links: Links::new(distances, with_cpus) }
     }
@@ -68,87 +69,86 @@ impl Tasks {
         self.links.distances.len()
     }
 
-    /// A task is born.
+    /// Adds a task.
     pub fn add(&mut self, task: TaskNuma) -> TaskId {
         self.tasks.push(task);
         TaskId(self.tasks.len() as u32 - 1)
     }
 
-    /// What is known of a task.
     pub fn get(&self, task: TaskId) -> &TaskNuma {
         &self.tasks[task.0 as usize]
     }
 
-    /// What is known of a task.
     pub fn get_mut(&mut self, task: TaskId) -> &mut TaskNuma {
         &mut self.tasks[task.0 as usize]
     }
 
-    /// The scheduler prefers another node for a task than its placement said, as it found no room there, or room elsewhere.
+    /// Sets a task's preferred node, for a scheduler that placed the task elsewhere than [`placement`] asked
+    /// for.
     pub fn set_preferred(&mut self, task: TaskId, node: Node) {
         self.get_mut(task).preferred = Some(node);
     }
 }
 
-/// Whole nanoseconds of a time.
+/// A time in whole nanoseconds.
 fn nanoseconds(time: Time) -> u64 {
     time.picoseconds() / 1000
 }
 
-/// A thread that is, or was, on a CPU.
+/// The run state of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     mm: MmId,
-    /// CPU time until it was last switched to, ns.
+    /// CPU time up to the last context switch to it, ns.
     ran: u64,
     since: Time,
-    /// The CPU that it runs on or ran on last.
+    /// The CPU that it runs on, or last ran on.
     cpu: Option<Cpu>,
 }
 
-/// What somebody who touches the page of an entry finds going on.
+/// A hint fault in progress, as other threads that touch the same page find it.
 #[derive(Clone, Debug)]
 struct InProgress {
     entry: PteNumber,
-    /// When the page leaves, if it migrates: until then others find the entry as it was, and take hint faults of their own.
+    /// When the page is unmapped for migration. Until then other threads find the PTE unchanged and take hint
+    /// faults of their own.
     unmapped: Time,
-    /// When one of those, who cannot move the page, has made it accessible again.
+    /// When one of those threads, unable to migrate the page, makes it accessible again.
     restored: Time,
     until: Time,
     migrates: bool,
-    /// Where the page was.
+    /// The node that the page is on.
     source: Node,
-    /// Who takes the fault.
+    /// The thread that took the fault first.
     by: Cpupid,
-    /// Of the page table, for those who spin.
+    /// The page-table lock, for threads that spin on it.
     lock: SpinLock,
 }
 
 impl InProgress {
-    /// Whether somebody on `cpu` who touches the page at `now` faults.
+    /// Whether a thread on `cpu` that touches the page at `now` faults.
     fn stops(&self, cpu: Cpu, now: Time) -> bool {
         cpu != self.by.cpu() && now < self.until && !(self.restored..self.unmapped).contains(&now)
     }
 }
 
-/// All that NUMA balancing knows.
+/// The state of NUMA balancing.
 #[derive(Clone, Debug)]
 pub struct NumaBalancing {
-    /// Threads and their groups.
     pub tasks: Tasks,
     runs: Vec<Running>,
-    /// By CPU.
+    /// The running task, by CPU.
     current: Vec<Option<TaskId>>,
-    /// By folio: who touched it last, or when it was scanned.
+    /// The last cpupid of each folio, or the time of its last scan.
     last: Vec<Cpupid>,
-    /// By node: the nearest one without CPUs; none of such a node.
+    /// The nearest node without CPUs, by node; `None` for such nodes themselves.
     slower: Vec<Option<Node>>,
     promotions: Vec<NodePromotion>,
-    /// By page table: the last hint fault there.
+    /// The last hint fault in each page table.
     faulting: Vec<Option<InProgress>>,
     swept: Swept,
     wants_to_move: Vec<TaskId>,
-    /// By VMA.
+    /// Heat map, by VMA.
     heat: Heat,
 }
 
@@ -179,23 +179,21 @@ impl NumaBalancing {
         self.tasks.add(task)
     }
 
-    /// The address space of a task.
     pub fn mm_of(&self, task: TaskId) -> MmId {
         self.runs[task.0 as usize].mm
     }
 
-    /// The task that runs on `cpu`.
     #[inline]
     pub fn running(&self, cpu: Cpu) -> Option<TaskId> {
         self.current[cpu.index()]
     }
 
-    /// The CPU that a task runs on or ran on last.
+    /// The CPU that a task runs on, or last ran on.
     pub fn cpu_of(&self, task: TaskId) -> Option<Cpu> {
         self.runs[task.0 as usize].cpu
     }
 
-    /// How long a task has run, ns; it runs on `cpu`.
+    /// CPU time of a task, ns, at `now` on `cpu`.
     fn runtime(&self, task: TaskId, cpu: Cpu, now: Time) -> u64 {
         let run = &self.runs[task.0 as usize];
         let runs = self.running(cpu) == Some(task);
@@ -209,7 +207,7 @@ impl NumaBalancing {
         }
     }
 
-    /// Where the task ran before, if it was on another CPU.
+    /// Starts to run a task on `cpu`. Returns the CPU it ran on before, if that was another one.
     fn run(&mut self, cpu: Cpu, task: TaskId, now: Time) -> Option<Cpu> {
         self.current[cpu.index()] = Some(task);
         let run = &mut self.runs[task.0 as usize];
@@ -217,13 +215,13 @@ impl NumaBalancing {
         run.cpu.replace(cpu).filter(|&before| before != cpu)
     }
 
-    /// Whether a node's memory is slow: it has no CPUs.
+    /// Whether a node's memory counts as slow: the node has no CPUs.
     #[inline]
     pub fn is_slow(&self, node: Node) -> bool {
         !self.tasks.links.with_cpus.has(node)
     }
 
-    /// The nearest node with slow memory, of one with fast memory.
+    /// The nearest node with slow memory, for a node with fast memory.
     pub(crate) fn slower_than(&self, node: Node) -> Option<Node> {
         self.slower[node.index()]
     }
@@ -232,8 +230,8 @@ impl NumaBalancing {
         &mut self.promotions[node.index()]
     }
 
-    /// Nobody has touched a new folio; and one that is stored to where it could not be before (`wp_page_reuse`) may belong to
-    /// somebody else now.
+    /// Clears the cpupid of a folio that is new, or that was just reused by a store after fork and may have
+    /// another owner (`wp_page_reuse`).
     #[inline]
     pub(crate) fn forget_folio(&mut self, id: FolioId) {
         if let Some(last) = self.last.get_mut(id.index()) {
@@ -241,7 +239,7 @@ impl NumaBalancing {
         }
     }
 
-    /// Who touched a folio last.
+    /// The cpupid of the last access to a folio.
     #[inline]
     fn last(&self, id: FolioId) -> Cpupid {
         self.last.get(id.index()).copied().unwrap_or(Cpupid::UNSET)
@@ -290,7 +288,7 @@ impl NumaBalancing {
         self.wants_to_move.push(task);
     }
 
-    /// Tasks that want to run on their preferred node, since this was last asked.
+    /// Takes the tasks that want to move to their preferred node, collected since the last call.
     pub fn take_wants_to_move(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.wants_to_move)
     }
@@ -311,7 +309,7 @@ impl NumaBalancing {
         self.heat.touched(mm, vma, task, pages);
     }
 
-    /// Who touched and who scanned what.
+    /// The heat map: which VMAs were touched, scanned and skipped, by which threads.
     pub fn heat(&self) -> &Heat {
         &self.heat
     }

@@ -1,4 +1,4 @@
-//! Programs that go through memory page by page, as long as nothing faults.
+//! Fast path for programs that go through memory page by page without faulting.
 //!
 //! ```text
 //!   table   │ ok │ ok │ ok │ PROT_NONE │ ...        512 entries
@@ -7,8 +7,8 @@
 //!   unchanged since it was gone through without a stop ─► the same pages by node, in one go
 //! ```
 //!
-//! A sweep of gigabytes by hundreds of threads is billions of accesses of which a few fault. What does not fault changes
-//! nothing but accessed bits, so it is only counted.
+//! A sweep of gigabytes by hundreds of threads is billions of accesses, few of which fault. An access without
+//! a fault changes only accessed bits, so it is just counted.
 
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::window;
@@ -19,24 +19,25 @@ use machine::topology::MAX_NODES;
 use machine::{Cpu, Machine, Node};
 use std::ops::Range;
 
-/// A table that was gone through without a stop.
+/// A page table that was swept without a stop.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     version: u32,
     writes: bool,
 }
 
-/// What is known of tables that were gone through without a stop.
+/// The page tables that were swept without a stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Swept {
-    /// By table.
+    /// By page table.
     marks: Vec<Option<Mark>>,
-    /// Their pages: of each table those of each node.
+    /// Pages of each table by node.
     by_node: Vec<u16>,
 }
 
 impl Swept {
-    /// The pages by node of a table that is as it was, if whoever went through it stored there or nobody is to store.
+    /// The pages by node of a table that is unchanged since it was swept, with stores if `write`; `None` if
+    /// it must be swept again.
     fn get(&self, table: usize, version: u32, write: bool, nodes: usize) -> Option<&[u16]> {
         let mark = self.marks.get(table).copied().flatten()?;
         (mark.version == version && mark.writes >= write).then(|| &self.by_node[table * nodes..][..nodes])
@@ -54,7 +55,7 @@ impl Swept {
 }
 
 impl Parts {
-    /// `task` has gone through so many pages of the area that `page` is in, for the heat map.
+    /// Reports to the heat map that `task` touched `pages` pages of the VMA at `page`.
     pub fn note_touched(&mut self, task: TaskId, page: Vpn, pages: u64) {
         let mm = self.numa.mm_of(task);
         if let Some(vma) = self.address_spaces.mms[mm].vmas.find(page) {
@@ -62,9 +63,9 @@ impl Parts {
         }
     }
 
-    /// Goes through those of `pages` that are within one page table as a program on `cpu` does that writes to or reads from
-    /// each of them, until one faults or somebody else takes a hint fault on it or still clears it. Adds pages to `by_node`; returns the
-    /// page that it did not get past.
+    /// Sweeps the part of `pages` in one page table, as a program on `cpu` that reads or writes each page, up
+    /// to a page that would fault, or on which another CPU takes a hint fault, or which another CPU still
+    /// clears. Adds the pages to `by_node`, and returns the first page that was not swept.
     pub fn sweep(
         &mut self,
         machine: &Machine<Category>,
@@ -122,12 +123,12 @@ impl Parts {
         page
     }
 
-    /// The node of the page that a program gets through an entry without a fault.
+    /// The node of the page that a PTE gives access to without a fault.
     #[inline]
     fn node_reached(&self, entry: Pte, write: bool) -> Option<Node> {
         match entry.folio() {
             Some(id) if entry.lets(write) => Some(self.folio_node(id)),
-            // The page of zeroes that all share lies on the first node.
+            // The zero page is on the first node.
             None if entry == Pte::ZERO && !write => Some(Node(0)),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! What happens to the page that a hint fault is about.
+//! NUMA hint faults, and the migration of the page.
 //!
 //! ```text
 //!   entry PROT_NONE ─► who, from where? ─► misplaced? ─ no ──────────────► entry as before ─► counted
@@ -10,10 +10,11 @@
 //!                                        other memory, copied, same folio ──────┘
 //! ```
 //!
-//! A folio keeps its identity when it migrates: it gets other memory and goes to the lists of another node, and entries
-//! that map it stay as they are. In the kernel it is another `struct folio`. While a page is being looked at, others that
-//! touch it fault too, find the entry changed, and try again: [`Kernel::wait_for_hint_fault`]. In the kernel:
-//! `do_numa_page`, `numa_migrate_prep` in mm/memory.c, `migrate_misplaced_folio` in mm/migrate.c.
+//! A folio keeps its id when it migrates: it gets other pages and moves to the LRU lists of another node, and
+//! PTEs that map it stay valid. The kernel migrates to another `struct folio`. While a hint fault is in
+//! progress, other threads that touch the page fault too, find the PTE changed, and retry:
+//! [`Kernel::wait_for_hint_fault`]. In the kernel: `do_numa_page`, `numa_migrate_prep` in mm/memory.c,
+//! `migrate_misplaced_folio` in mm/migrate.c.
 
 pub mod policy;
 pub mod promotion;
@@ -40,23 +41,24 @@ use policy::{Fault, FaultFlags, Mempolicy};
 
 /// What a hint fault is about.
 struct Touched {
-    /// Who touches the folio.
+    /// The thread that touches the folio.
     task: TaskId,
-    /// Its VMA has code.
+    /// The VMA is executable.
     may_execute: bool,
-    /// The policy for the page, and whose turn it is, if it is not the default.
+    /// The memory policy and its interleave index; `None` for the default policy.
     policy: Option<(Mempolicy, u64)>,
-    /// Who touched the folio last.
+    /// The folio's last cpupid.
     last: Cpupid,
     pages: u64,
-    /// Those that are known before the folio moves.
+    /// The flags that are known before the folio migrates.
     flags: FaultFlags,
 }
 
 impl Kernel<'_> {
-    /// A hint fault (`do_numa_page`).
+    /// Handles a hint fault (`do_numa_page`).
     pub(crate) fn do_numa_page(&mut self, mm: MmId, page: Vpn, entry: PteNumber) {
-        // The exception, the area and the entry; statistics come when the page has moved or stays.
+        // Half the cost is for the exception, the VMA and the PTE; the statistics follow when the page has
+        // migrated or stays.
         let half = self.on.machine.costs.numa().hint_fault.fraction(1, 2);
         let mut lock = SpinLock::default();
         lock.acquire(self.on.machine, self.on.cpu, Category::NumaHintFault);
@@ -81,7 +83,7 @@ impl Kernel<'_> {
             let stays = is_file && (is_library || folio.has(FolioFlags::DIRTY));
             !stays && self.migrate_misplaced_folio(id, target)
         });
-        // One that was split to be moved may be no folio any more.
+        // A folio that was split for migration may no longer exist.
         let node = if moved == Some(true) { self.parts.folio_node(id) } else { source };
         if moved == Some(true) {
             let changes_tier =
@@ -112,8 +114,9 @@ impl Kernel<'_> {
         self.count_hint_fault(task, mm, CountedFault { last, node, cpu_node: here, pages, flags });
     }
 
-    /// Moves a folio to memory of another node, if there is enough; whether it did (`migrate_misplaced_folio`). One of which some
-    /// pages are mapped by nobody is split first: its pages move, and the kernel takes that for a failure.
+    /// Migrates a folio to another node if that has enough free pages (`migrate_misplaced_folio`). Returns
+    /// whether it did. A partially mapped folio is split first: its pages migrate, and the kernel counts that
+    /// as a failure.
     fn migrate_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
         let pages = self.parts.lrus.folios.flags[id].nr_pages();
         if !self
@@ -128,7 +131,7 @@ impl Kernel<'_> {
             }
             return false;
         }
-        // A folio in a batch cannot be taken off its list, and what a device writes stays.
+        // A folio in a folio batch cannot be isolated, and a folio under writeback stays.
         if !self.parts.lrus.is_migratable(id) {
             return false;
         }
@@ -143,7 +146,8 @@ impl Kernel<'_> {
         self.move_misplaced_folio(id, target)
     }
 
-    /// Moves a folio that can be moved to memory of another node, if some is to be had there; whether it did.
+    /// Migrates a folio that is migratable, if memory is available on the target node. Returns whether it
+    /// did.
     fn move_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
         let (order, pages) =
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
@@ -154,7 +158,8 @@ impl Kernel<'_> {
             self.on.counters.add(Event::PgmigrateFail, pages);
             return false;
         };
-        // No CPU has the old address: it was flushed when the entry became PROT_NONE (`ptep_clear_flush` asks `pte_accessible`).
+        // No TLB has the old translation: it was flushed when the PTE became PROT_NONE (`ptep_clear_flush`
+        // tests `pte_accessible`).
         let lruvec = self.parts.lrus.folios[id].lruvec;
         self.parts.lrus.lruvecs[lruvec].remove(&mut self.parts.lrus.folios, id, false);
         self.parts.lrus.folios.flags[id].clear(FolioFlags::LRU);
@@ -164,12 +169,13 @@ impl Kernel<'_> {
         true
     }
 
-    /// A thread that touches a page while somebody else takes a hint fault on it faults as well, and waits for the lock of the
-    /// page table; those that came together get it one after the other. Until the page leaves, who gets it finds the entry
-    /// as it was, which is a hint fault of its own: so threads are seen to share pages that move each time. The first whose fault
-    /// does not ask for the page to move makes it accessible again, as does one that asked, a little later, when it
-    /// sees that somebody else has the page; who gets the lock after that finds the entry changed. Once the page has left,
-    /// they sleep until it has arrived. What all this costs is charged. Whether it was so.
+    /// Handles an access to a page on which another thread is taking a hint fault. This thread faults too and
+    /// waits for the page-table lock; several such threads take the lock one after the other. Until the page
+    /// is unmapped, each finds the PTE unchanged and takes a hint fault of its own, so threads are seen to
+    /// share pages that migrate each time. The first of them that does not ask for migration makes the page
+    /// accessible again; one that asks does so a little later, when it finds the page already isolated.
+    /// Threads that take the lock after that find the PTE changed. Once the page is unmapped, threads sleep
+    /// until it has migrated. Charges the cost of all that. Returns whether there was such a fault.
     pub fn wait_for_hint_fault(&mut self, mm: MmId, page: Vpn) -> bool {
         let Some(entry) = self.parts.address_spaces.entry(mm, page) else { return false };
         let now = self.on.machine.now(self.on.cpu);
@@ -179,7 +185,7 @@ impl Kernel<'_> {
             return false;
         };
         let hint_fault = self.on.machine.costs.numa().hint_fault;
-        // The exception and the lookup of the area.
+        // The exception and the VMA look-up.
         self.on.machine.charge(self.on.cpu, Category::NumaHintFault, hint_fault.fraction(1, 2));
         fault.lock.acquire(self.on.machine, self.on.cpu, Category::NumaHintFault);
         let locked = self.on.machine.now(self.on.cpu);
@@ -194,7 +200,8 @@ impl Kernel<'_> {
             let relocks = policy::lets_lock_go(&self.on.features.numa, tried);
             let looked = if relocks { self.on.machine.now(self.on.cpu) } else { locked + hold };
             let fault = self.parts.numa.in_progress_mut(entry).expect("it was found above");
-            // Who has let the lock go to try looks once more at the entry, and forgets all about it if it has changed.
+            // A thread that released the lock to try a migration checks the PTE again, and ignores the fault
+            // if it has changed.
             let is_restored = looked < fault.unmapped.min(fault.restored) || !relocks;
             if is_restored {
                 fault.restored = fault.restored.min(looked);
@@ -208,7 +215,8 @@ impl Kernel<'_> {
         true
     }
 
-    /// Sleeps until `waker`, who moves a page, has woken those that came before. Its clock stands where it has moved it.
+    /// Sleeps until `waker`, which migrates a page, has woken the waiting threads. Its clock is at the end of
+    /// the migration.
     fn sleep_until_woken(&mut self, waker: Cpu) {
         let wake = self.on.machine.line_transfer(waker, self.on.cpu) * 2 + self.on.machine.costs.ipi_send;
         self.on.machine.charge(waker, Category::NumaHintFault, wake);
@@ -217,8 +225,8 @@ impl Kernel<'_> {
         self.on.machine.wait_until(self.on.cpu, Category::Idle, awake);
     }
 
-    /// What a hint fault on a folio of `source` is about. It shows the VMA who touches it, and counts, unless it is one that the
-    /// kernel does not look at.
+    /// Collects what a hint fault on a folio of node `source` is about, records the access in the VMA, and
+    /// counts the fault. `None` if the kernel ignores hint faults on such folios.
     fn note_hint_fault(&mut self, mm: MmId, page: Vpn, entry: PteNumber, source: Node) -> Option<Touched> {
         let id = self.parts.address_spaces.page_tables[entry].folio()?;
         let task = self.parts.numa.running(self.on.cpu)?;
@@ -238,7 +246,7 @@ impl Kernel<'_> {
         let shares = self.parts.lrus.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let may_execute = vma.flags.has(VmFlags::EXEC);
         let order = policy::turn_order(&f, self.parts.lrus.folios.flags[id].order());
-        // Of a huge entry the first page is asked for, of others the very page.
+        // For a PMD mapping the policy is asked for its first page, for a PTE for the page itself.
         let asked =
             if is_huge { window(page, self.parts.allocator.geometry().pmd_order).start } else { page };
         let policy = self.parts.numa.get_vma_policy(self.on.cpu, vma);
@@ -257,7 +265,8 @@ impl Kernel<'_> {
         Some(Touched { task, may_execute, policy, last, pages, flags })
     }
 
-    /// Where a folio that `task` touches in a VMA with `policy`, whose turn it is given, is to go (`mpol_misplaced`).
+    /// The node that a folio touched by `task` should be on (`mpol_misplaced`), given the VMA's policy and
+    /// interleave index; `None` if it stays.
     fn misplaced(
         &mut self,
         task: TaskId,
@@ -267,7 +276,7 @@ impl Kernel<'_> {
     ) -> Option<Node> {
         let here = self.on.machine.node(self.on.cpu);
         if policy.is_none() && source == here {
-            // Under the default policy nothing more is asked.
+            // Under the default policy a local fault ends here.
             return None;
         }
         let (policy, turn) = policy.unwrap_or((Mempolicy::default_on(here), 0));
@@ -294,15 +303,15 @@ impl Kernel<'_> {
         self.parts.numa.passes_filter(self.on.machine, task, last, source, destination)
     }
 
-    /// When the page of a hint fault that the CPU has just taken is unmapped, and when all is done, if others may see that it is
-    /// under way. A page that moves is isolated before it is unmapped.
+    /// When the page of the hint fault just taken is unmapped, and when the fault ends, if other threads may
+    /// see it in progress. A page that migrates is isolated before it is unmapped.
     fn seen_in_progress(&self, looked: Time, migrates: bool) -> Option<(Time, Time)> {
         let now = self.on.machine.now(self.on.cpu);
         if !self.on.machine.takes_turns() {
             let isolated = self.on.machine.costs.numa().page_migrate.fraction(u64::from(migrates), 2);
             return Some((looked + isolated, now));
         }
-        // Others have their turns only if this one is lost, and all of them before it goes on.
+        // Other CPUs run only if this one loses its turn, and all of them do before it continues.
         let turns = self.on.machine.turn_lost(self.on.cpu, looked, now).filter(|_| migrates)?;
         let unmapped = looked + (now - looked).fraction(1, 2);
         let lost_before = self.on.machine.turn_lost(self.on.cpu, looked, unmapped).is_some();
@@ -340,9 +349,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// A hint fault on a page that is about to leave `source` because of `by`'s: it shows the one to the other. Who faults, and what is
-    /// to be counted, unless it is one that the kernel does not look at: if it asks for the page to move that fails, as the page is
-    /// off its list.
+    /// A hint fault on a page that another thread (`by`) is about to migrate away from `source`: it makes the
+    /// threads known to each other. Returns the task and the fault to be counted; `None` if the kernel
+    /// ignores such faults. A request for migration fails, as the page is isolated.
     fn fault_as_well(
         &mut self,
         mm: MmId,
@@ -352,7 +361,8 @@ impl Kernel<'_> {
     ) -> Option<(TaskId, CountedFault)> {
         let entry = self.parts.address_spaces.entry(mm, page)?;
         let id = self.parts.address_spaces.page_tables[entry].folio()?;
-        // The folio is told of both before it moves, and in new memory it remembers the one or nobody, as it did already.
+        // Both accesses reach the cpupid before the folio migrates; in its new pages the folio remembers the
+        // first thread or nobody, as already stored.
         let after = self.parts.numa.last(id);
         let timed = self.is_timed(source);
         if !timed {
@@ -373,12 +383,12 @@ impl Kernel<'_> {
         ))
     }
 
-    /// Whether folios of `source` are noted when they were scanned, and not who touched them last.
+    /// Whether folios of `source` store the time of their last scan instead of a cpupid.
     fn is_timed(&self, source: Node) -> bool {
         self.on.settings.numa.tiering && self.parts.numa.is_slow(source)
     }
 
-    /// Whether a folio of slow memory moves up.
+    /// Whether a folio in slow memory is promoted (`should_numa_migrate_memory` with tiering).
     fn may_promote(&mut self, now: Time, id: FolioId, destination: Node) -> bool {
         let settings = self.on.settings.numa;
         let pages = self.parts.lrus.folios.flags[id].nr_pages();
@@ -407,7 +417,7 @@ impl Kernel<'_> {
         may
     }
 
-    /// Counts a task that moved for its memory, or changed places.
+    /// Counts a task that moved for its memory, or swapped places with another.
     pub fn count_task_move(&mut self, swapped: bool) {
         let event = if swapped { Event::NumaTaskSwapped } else { Event::NumaTaskMigrated };
         self.on.counters.add(event, 1);
@@ -419,7 +429,7 @@ impl NumaBalancing {
         Cpupid::new(cpu, self.tasks.get(task).pid)
     }
 
-    /// Whether a folio that `last` touched before follows `task` (`should_numa_migrate_memory`).
+    /// Whether a folio last touched by `last` may migrate to `task` (`should_numa_migrate_memory`).
     fn passes_filter(
         &self,
         machine: &Machine<Category>,
@@ -444,8 +454,8 @@ impl NumaBalancing {
         })
     }
 
-    /// The scheduler has looked for a place for `task` and left it on, or moved it to, `node`. If it is one of a group,
-    /// that is where it is at home from now on (`task_numa_migrate`).
+    /// Notes that the scheduler placed `task` on `node`. For a task in a group this becomes its preferred
+    /// node (`task_numa_migrate`).
     pub fn settle_preferred(&mut self, task: TaskId, node: Node) {
         if self.tasks.group(task).is_some() {
             self.tasks.set_preferred(task, node);
@@ -454,7 +464,7 @@ impl NumaBalancing {
 }
 
 impl Parts {
-    /// Lets accesses through again: to the entry, and to the others of a large folio in its table.
+    /// Clears PROT_NONE of the PTE, and of the other PTEs of a large folio in its table.
     fn make_accessible(&mut self, entry: PteNumber, id: FolioId) {
         let table = entry.table();
         let pages = self.lrus.folios.flags[id].nr_pages();

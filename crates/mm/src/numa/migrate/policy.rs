@@ -1,4 +1,4 @@
-//! What the kernel decides about a page when somebody takes a hint fault on it: is it misplaced, and may it follow?
+//! Decisions of a hint fault about its page: whether it is misplaced, and whether it may migrate.
 //!
 //! ```text
 //!   misplaced    policy of the VMA or task ─► a node, or stay
@@ -9,54 +9,53 @@
 //!                it runs more there for the memory it has there                                ─► yes, else no
 //! ```
 //!
-//! Under the default policy a local fault is not asked about, so it does not refresh who was there last. Pure functions of
-//! small states. In the kernel: `mpol_misplaced` in mm/mempolicy.c, `should_numa_migrate_memory` in kernel/sched/fair.c,
-//! `numa_migrate_prep` in mm/memory.c.
+//! Under the default policy, a local fault asks nothing, so it does not refresh the folio's cpupid. Pure
+//! functions of small states. In the kernel: `mpol_misplaced` in mm/mempolicy.c, `should_numa_migrate_memory`
+//! in kernel/sched/fair.c, `numa_migrate_prep` in mm/memory.c.
 
 use crate::counters::Event;
 use crate::numa::cpupid::Cpupid;
 use crate::numa::features::NumaFeatures;
 use machine::Node;
 
-/// A group must run so many times more on a node before that counts (`ACTIVE_NODE_FRACTION`).
+/// How many times more a group must run on a node for that to count (`ACTIVE_NODE_FRACTION`).
 pub const ACTIVE_NODE_FRACTION: u64 = 3;
 
-/// A set of nodes.
+/// A set of nodes (`nodemask_t`), as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nodes(pub u64);
 
 impl Nodes {
-    /// One node.
+    /// The set of one node.
     pub fn of(node: Node) -> Nodes {
         Nodes(1 << node.0)
     }
 
-    /// Those of a list.
+    /// The set of the listed nodes.
     pub fn of_all(nodes: &[u8]) -> Nodes {
         Nodes(nodes.iter().fold(0, |set, &node| set | Nodes::of(Node(node)).0))
     }
 
-    /// Whether `node` is one of them.
     pub fn has(self, node: Node) -> bool {
         self.0 >> node.0 & 1 != 0
     }
 
-    /// Whether there is only one.
+    /// Whether the set has exactly one node.
     pub fn is_one(self) -> bool {
         self.0.is_power_of_two()
     }
 
-    /// Whose turn it is if they take turns.
+    /// The node on turn when nodes are interleaved; `turn` is the interleave index.
     pub fn on_turn(self, turn: u64) -> Option<Node> {
         self.iter().nth(turn.checked_rem(self.0.count_ones().into())? as usize)
     }
 
-    /// The nearest of them, `distances` being those from where one is (`SLIT`).
+    /// The nearest of the nodes, by a row of the SLIT.
     pub fn nearest(self, distances: &[u8]) -> Option<Node> {
         self.iter().min_by_key(|node| distances[node.index()])
     }
 
-    /// The first of them.
+    /// The node with the lowest number.
     pub fn first(self) -> Option<Node> {
         self.iter().next()
     }
@@ -66,34 +65,33 @@ impl Nodes {
     }
 }
 
-/// Which nodes a policy names (`MPOL_*`).
+/// Mode and nodes of a memory policy (`MPOL_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// These first.
+    /// `MPOL_PREFERRED`: these nodes first.
     Preferred(Nodes),
-    /// The one where the thread runs.
+    /// `MPOL_LOCAL`: the thread's node.
     Local,
-    /// These only.
+    /// `MPOL_BIND`: only these nodes.
     Bind(Nodes),
-    /// These first, the nearest of them.
+    /// `MPOL_PREFERRED_MANY`: the nearest of these nodes first.
     PreferredMany(Nodes),
-    /// One after the other, folio by folio.
+    /// `MPOL_INTERLEAVE`: one node after the other, by folio.
     Interleave(Nodes),
 }
 
-/// A memory policy.
+/// A memory policy (`struct mempolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mempolicy {
-    /// Its nodes.
     pub mode: Mode,
     /// `MPOL_F_MOF`: pages migrate on hint faults.
     pub migrate_on_fault: bool,
-    /// `MPOL_F_MORON`: they go where the thread runs, if the filter lets them.
+    /// `MPOL_F_MORON`: pages migrate to the node of the thread, if the filter allows it.
     pub migrate_on_referencing_node: bool,
 }
 
 impl Mempolicy {
-    /// That of a thread on `node` which set none.
+    /// The policy of a thread on `node` that has set none.
     pub fn default_on(node: Node) -> Mempolicy {
         Mempolicy {
             mode: Mode::Preferred(Nodes::of(node)),
@@ -103,37 +101,38 @@ impl Mempolicy {
     }
 }
 
-/// Whether the kernel looks at a hint fault on a folio of `pages` pages: up to 6.9 not at one on a large folio that single
-/// entries map.
+/// Whether the kernel handles a hint fault on a folio of `pages` pages: up to 6.9 not on a PTE-mapped large
+/// folio.
 pub fn is_looked_at(f: &NumaFeatures, pages: u64, is_huge_entry: bool) -> bool {
     pages == 1 || is_huge_entry || f.large_folios
 }
 
-/// Whether a folio that has moved keeps who touched it last. From fast to slow memory or back it does not, as the one keeps a
-/// time instead; in 6.12 it never does.
+/// Whether a folio keeps its cpupid when it migrates. Between fast and slow memory it does not, because
+/// folios in slow memory store a time instead; in 6.12 it never does.
 pub fn keeps_cpupid(f: &NumaFeatures, changes_tier: bool) -> bool {
     f.migration_keeps_cpupid && !changes_tier
 }
 
-/// Whether a thread that finds a page on its way elsewhere lets the page table's lock go between its look at the entry and making
-/// it accessible again. In 6.1 it does to try to move the page (`tries`); in 6.12 it takes the page off its list under the lock.
+/// Whether a thread that finds the page being migrated releases the page-table lock between checking the PTE
+/// and making it accessible again. In 6.1 it does if it `tries` to migrate the page; 6.12 isolates the page
+/// under the lock.
 pub fn lets_lock_go(f: &NumaFeatures, tries: bool) -> bool {
     tries && !f.isolates_under_lock
 }
 
-/// Of which order what has a turn is where nodes take turns: since 6.7 the folio, before, a page of it.
+/// The order that interleaving counts in: since 6.7 that of the folio, before that of a page.
 pub fn turn_order(f: &NumaFeatures, folio_order: u8) -> u8 {
     if f.folios_take_turns { folio_order } else { 0 }
 }
 
-/// What counts pages that move up because fast memory has room to spare; nothing did before 6.18.
+/// The event that counts pages promoted because fast memory has room to spare; `None` before 6.18.
 pub fn unlimited_candidates(f: &NumaFeatures) -> Option<Event> {
     f.counts_unlimited_promotions.then_some(Event::PgpromoteCandidateNrl)
 }
 
-/// Where a page belongs that is touched from `this` node and is on `folio`; none: it stays. `turn` says whose turn it is
-/// where nodes take turns. `filter` answers for the destination it is given, and is asked only where the policy leaves it
-/// to who touches the page.
+/// The node that a page should be on (`mpol_misplaced`) if a thread on node `this` touches it and it is on
+/// node `folio`; `None` if it stays. `turn` is the interleave index. `filter` is asked about the destination
+/// only if the policy leaves the node to the thread that touches the page.
 pub fn misplaced(
     policy: &Mempolicy,
     this: Node,
@@ -173,44 +172,43 @@ pub fn misplaced(
     (target != folio).then_some(target)
 }
 
-/// Faults of a group of tasks on two nodes, by where its threads ran and where its memory was.
+/// Faults of a group of tasks on two nodes, by the node of the threads and by the node of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupUse {
-    /// Weighted faults of threads that ran on the source.
+    /// Weighted faults of threads that ran on the source node.
     pub cpu_source: u64,
-    /// The same for the destination.
+    /// Weighted faults of threads that ran on the destination node.
     pub cpu_destination: u64,
-    /// Faults on memory of the source.
+    /// Faults on memory of the source node.
     pub memory_source: u64,
-    /// The same for the destination.
+    /// Faults on memory of the destination node.
     pub memory_destination: u64,
 }
 
 /// What the filter knows of a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The thread.
+    /// The thread's PID.
     pub pid: u32,
-    /// Who was there last.
+    /// The folio's last cpupid.
     pub last: Cpupid,
-    /// The node of the CPU in `last`; none if it is no CPU of this machine.
+    /// The node of the CPU in `last`; `None` if it is no CPU of this machine.
     pub last_node: Option<Node>,
-    /// Where the page would go.
+    /// The node that the page would migrate to.
     pub destination: Node,
-    /// The thread's preferred node.
     pub preferred: Option<Node>,
-    /// The thread's copy of the sequence number.
+    /// The thread's copy of `numa_scan_seq`.
     pub task_scan_seq: i32,
-    /// The thread's group.
+    /// How the thread's group uses the two nodes.
     pub group: Option<GroupUse>,
-    /// The page is on a node of slow memory, and memory tiering is off.
+    /// The page is in slow memory, and memory tiering is off.
     pub from_slow_memory: bool,
 }
 
-/// How many sequences of a task are early.
+/// Number of early sequences of a task.
 const EARLY_SEQUENCES: i32 = 4;
 
-/// Whether a page may follow (`should_numa_migrate_memory` without tiering).
+/// Whether a page may migrate (`should_numa_migrate_memory` without tiering).
 pub fn may_migrate(fault: &Fault) -> bool {
     let same_thread = fault.last.matches(fault.pid);
     let nobody = fault.last.is_pid_unset();
@@ -230,29 +228,28 @@ pub fn may_migrate(fault: &Fault) -> bool {
         || group.cpu_destination * group.memory_source * 3 > group.cpu_source * group.memory_destination * 4
 }
 
-/// What a hint fault was (`TNF_*`).
+/// Flags of a hint fault (`TNF_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultFlags(pub u8);
 
 impl FaultFlags {
-    /// The page moved.
+    /// The page migrated.
     pub const MIGRATED: FaultFlags = FaultFlags(1);
-    /// Read-only memory: who shares it is no group.
+    /// Read-only memory: threads that share it do not form a group.
     pub const NO_GROUP: FaultFlags = FaultFlags(2);
-    /// Several address spaces share it.
+    /// Several address spaces share the page.
     pub const SHARED: FaultFlags = FaultFlags(4);
     /// The page was on the thread's node.
     pub const FAULT_LOCAL: FaultFlags = FaultFlags(8);
-    /// It should have moved, and did not.
+    /// The page should have migrated and did not.
     pub const MIGRATE_FAIL: FaultFlags = FaultFlags(16);
 
-    /// Whether `flag` is set.
     #[inline]
     pub fn has(self, flag: FaultFlags) -> bool {
         self.0 & flag.0 != 0
     }
 
-    /// With `flag`, if `condition` holds.
+    /// Adds `flag` if `condition` holds.
     #[inline]
     pub fn with(self, flag: FaultFlags, condition: bool) -> FaultFlags {
         if condition { FaultFlags(self.0 | flag.0) } else { self }

@@ -1,4 +1,4 @@
-//! Memory tiers: which pages of slow memory move up (`kernel.numa_balancing` has bit 1).
+//! Memory tiering: which pages of slow memory are promoted (`kernel.numa_balancing` with bit 1 set).
 //!
 //! ```text
 //!   scan    the time is stored in the page         fault    latency = now - stored
@@ -6,28 +6,28 @@
 //!   threshold    too many candidates ─► lower, too few ─► higher, once a scan_period_max
 //! ```
 //!
-//! What is known of promotions is known by the node that they go to, so each of several fast nodes has a rate and a threshold of
-//! its own. A page has as many bits for the time as for who touched it last, so a latency wraps. In the kernel:
-//! `should_numa_migrate_memory`, `numa_promotion_adjust_threshold`, `numa_promotion_rate_limit`, `pgdat_free_space_enough`
-//! in kernel/sched/fair.c.
+//! The state of promotion is kept for each destination node, so several fast nodes have rate limits and
+//! thresholds of their own. A page has only as many bits for the time as for a cpupid, so a latency wraps
+//! around. In the kernel: `should_numa_migrate_memory`, `numa_promotion_adjust_threshold`,
+//! `numa_promotion_rate_limit`, `pgdat_free_space_enough` in kernel/sched/fair.c.
 
 use crate::numa::cpupid::WIDTH;
 use crate::sysctl::NumaSettings;
 
-/// Steps between no threshold and twice the default (`NUMA_MIGRATION_ADJUST_STEPS`).
+/// Number of threshold steps between 0 and twice the default (`NUMA_MIGRATION_ADJUST_STEPS`).
 const ADJUST_STEPS: u32 = 16;
-/// Bits of a time that are enough (`PAGE_ACCESS_TIME_MIN_BITS`).
+/// Bits that suffice for a time in ms (`PAGE_ACCESS_TIME_MIN_BITS`).
 const TIME_MIN_BITS: u32 = 12;
 const RATE_WINDOW_MS: u32 = 1000;
 const PAGES_OF_MB: u64 = 256;
 
-/// A fast node has room to spare if so many pages of one of its zones stay free above the promo watermark: 1 GiB, or a 16th
-/// of all that the node has (`pgdat_free_space_enough`).
+/// Pages that must stay free above the promo watermark in a zone for the node to have room to spare: 1 GiB,
+/// or a 16th of the node's present pages if that is more (`pgdat_free_space_enough`).
 pub fn spare_pages(node_present: u64) -> u64 {
     (node_present / 16).max(1024 * PAGES_OF_MB)
 }
 
-/// What a node of fast memory knows of promotions to it (`nbp_*` of `struct pglist_data`). Times are ms.
+/// Promotion state of a node with fast memory (`nbp_*` in `struct pglist_data`); times are in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePromotion {
     rate_start: u32,
@@ -35,32 +35,34 @@ pub struct NodePromotion {
     threshold_start: u32,
     threshold_candidates: u64,
     threshold: u32,
-    /// `pgpromote_candidate`: pages that were hot enough, let through or not.
+    /// Pages hot enough for promotion, promoted or not (`pgpromote_candidate`).
     pub candidates: u64,
 }
 
-/// The bits of a time that a page keeps in `width` bits: the low ones, or, of too few, those that reach 4 s.
+/// The bits of a time in ms that a page stores in `width` bits: the low ones, or if those are too few the
+/// ones that reach 4 s.
 const fn kept_bits(width: u32) -> u32 {
     ((1 << width) - 1) << TIME_MIN_BITS.saturating_sub(width)
 }
 
-/// What a page keeps of a time.
+/// The part of a time that a page stores.
 pub fn stored_time(now_ms: u32) -> u32 {
     now_ms & kept_bits(WIDTH)
 }
 
-/// How long ago a stored time was.
+/// Time since a stored time, ms, modulo what a page can store.
 pub fn latency(now_ms: u32, stored: u32) -> u32 {
     now_ms.wrapping_sub(stored) & kept_bits(WIDTH)
 }
 
 impl NodePromotion {
-    /// The node has room to spare: whatever is touched moves up, and the threshold starts anew.
+    /// Promotes without a heat test because the node has room to spare; the threshold restarts at its
+    /// default.
     pub fn unlimited(&mut self) {
         self.threshold = 0;
     }
 
-    /// Whether `pages` that were touched `latency` ms after they were scanned move up.
+    /// Whether `pages` pages that were touched `latency` ms after their scan are promoted.
     pub fn may_promote(&mut self, settings: &NumaSettings, now_ms: u32, latency: u32, pages: u64) -> bool {
         let limit = settings.promote_rate_limit_mbps * PAGES_OF_MB;
         self.adjust_threshold(settings, now_ms, limit);
@@ -124,7 +126,8 @@ mod tests {
         );
     }
 
-    /// 2 MB a second are 512 pages; a threshold of 800 ms has steps of 100 ms, and is looked at after more than 2 s.
+    /// 2 MB a second are 512 pages; a threshold of 800 ms has steps of 100 ms and is adjusted after more than
+    /// 2 s.
     fn settings() -> NumaSettings {
         NumaSettings {
             promote_rate_limit_mbps: 2,
@@ -148,7 +151,7 @@ mod tests {
         let mut node = NodePromotion::default();
         let mut promoted =
             |now, pages: u64| (0..pages).filter(|_| node.may_promote(&settings(), now, 0, 1)).count();
-        // The first candidate of a second counts for the one before.
+        // The first candidate of a second is counted in the second before.
         assert_eq!(promoted(1001, 1000), 512);
         assert_eq!(promoted(2001, 10), 0, "the second is not over");
         assert_eq!(promoted(2002, 1000), 512);
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_threshold_follows_the_number_of_candidates() {
-        // In 2 s the limit is 1024 pages: between 921 and 1126 the threshold stays.
+        // In 2 s the limit is 1024 pages: between 921 and 1126 candidates the threshold stays.
         let threshold = |before: u32, candidates: u64| {
             let mut node = NodePromotion { threshold: before, candidates, ..NodePromotion::default() };
             node.may_promote(&settings(), 2000, u32::MAX, 1);

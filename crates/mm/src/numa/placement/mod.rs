@@ -1,4 +1,5 @@
-//! Threads as NUMA balancing knows them: their faults, groups that share memory, and the node that suits each.
+//! NUMA placement: the faults of each thread, groups of threads that share memory, and the preferred node of
+//! each.
 //!
 //! ```text
 //!   task ── FaultStats            by what, node, shared or private
@@ -7,7 +8,8 @@
 //!    └── group ── FaultStats      mem │ cpu: sums over its tasks
 //! ```
 //!
-//! [`policy`] decides; here the decisions meet. In the kernel: `task_numa_fault` in kernel/sched/fair.c, `struct numa_group`.
+//! [`policy`] has the decisions; this module keeps the state they work on. In the kernel: `task_numa_fault`
+//! in kernel/sched/fair.c, `struct numa_group`.
 
 pub mod policy;
 
@@ -21,16 +23,16 @@ use crate::sysctl::NumaSettings;
 use machine::Node;
 use policy::{Join, Locality, Other};
 
-/// What faults are counted by (`enum numa_faults_stats`).
+/// Kinds of fault statistics (`enum numa_faults_stats`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Memory of the node, over sequences.
+    /// `NUMA_MEM`: faults on memory of the node, decayed over sequences.
     Memory = 0,
-    /// Threads that ran on the node, weighted by time, over sequences.
+    /// `NUMA_CPU`: faults of threads that ran on the node, weighted by run time, decayed over sequences.
     Cpu = 1,
-    /// Memory of the node, in this sequence.
+    /// `NUMA_MEMBUF`: faults on memory of the node in this sequence.
     MemoryBuffer = 2,
-    /// Threads that ran on the node, in this sequence.
+    /// `NUMA_CPUBUF`: faults of threads that ran on the node in this sequence.
     CpuBuffer = 3,
 }
 
@@ -41,17 +43,16 @@ const KINDS: usize = 4;
 pub struct FaultStats {
     counts: Box<[u64]>,
     nodes: usize,
-    /// Faults on memory, over sequences.
+    /// Faults on memory of all nodes, decayed over sequences.
     pub total: u64,
 }
 
 impl FaultStats {
-    /// None yet, on a machine of `nodes` nodes.
+    /// No faults yet, on a machine of `nodes` nodes.
     pub fn new(nodes: usize) -> FaultStats {
         FaultStats { counts: vec![0; 2 * KINDS * nodes].into(), nodes, total: 0 }
     }
 
-    /// All nodes.
     pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.nodes as u8).map(Node)
     }
@@ -61,13 +62,13 @@ impl FaultStats {
         2 * (kind as usize * self.nodes + node.index()) + usize::from(private)
     }
 
-    /// One count.
+    /// One counter.
     #[inline]
     pub fn get(&self, kind: Kind, node: Node, private: bool) -> u64 {
         self.counts[self.index(kind, node, private)]
     }
 
-    /// Adds to one count; a change that is negative wraps.
+    /// Adds to one counter, wrapping; so a negative change can be added.
     #[inline]
     pub fn add(&mut self, kind: Kind, node: Node, private: bool, change: u64) {
         let index = self.index(kind, node, private);
@@ -77,7 +78,7 @@ impl FaultStats {
         }
     }
 
-    /// One count, which starts over.
+    /// Takes one counter, resetting it to 0.
     pub(super) fn take(&mut self, kind: Kind, node: Node, private: bool) -> u64 {
         std::mem::take(&mut self.counts[self.index(kind, node, private)])
     }
@@ -91,12 +92,12 @@ impl FaultStats {
         self.both(Kind::Memory, node)
     }
 
-    /// Weighted faults of threads on a node (`group_faults_cpu`).
+    /// Weighted faults of threads that ran on a node (`group_faults_cpu`).
     pub fn cpu(&self, node: Node) -> u64 {
         self.both(Kind::Cpu, node)
     }
 
-    /// Faults on memory that others had touched (`group_faults_shared`).
+    /// Faults on memory that other threads touched too (`group_faults_shared`).
     fn shared(&self) -> u64 {
         self.nodes().map(|node| self.get(Kind::Memory, node, false)).sum()
     }
@@ -106,12 +107,12 @@ impl FaultStats {
         self.nodes().map(|node| self.get(Kind::Memory, node, true)).sum()
     }
 
-    /// Adds what a task knows over sequences.
+    /// Adds a task's decayed statistics.
     fn add_task(&mut self, task: &FaultStats) {
         self.add_each(task, |count| count);
     }
 
-    /// Takes away what a task knows over sequences.
+    /// Subtracts a task's decayed statistics.
     fn remove_task(&mut self, task: &FaultStats) {
         self.add_each(task, u64::wrapping_neg);
     }
@@ -127,36 +128,36 @@ impl FaultStats {
     }
 }
 
-/// A thread, to NUMA balancing.
+/// Identifies a thread in NUMA balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// What is known of a thread (`numa_*` of `struct task_struct`).
+/// The NUMA balancing state of a thread (`numa_*` in `struct task_struct`).
 #[derive(Clone, Debug)]
 pub struct TaskNuma {
-    /// Its PID, not that of its process.
+    /// PID of the thread, not of its process.
     pub pid: u32,
-    /// CPU time at which it last was due to scan, ns.
+    /// CPU time at which a scan was last due, ns.
     pub node_stamp: u64,
-    /// The sequence number at its last placement.
+    /// `numa_scan_seq` of the address space at its last placement.
     pub scan_seq: i32,
-    /// ms of CPU time between passes.
+    /// CPU time between two scan passes, ms.
     pub scan_period: u32,
-    /// The most that may become.
+    /// Upper bound of the scan period, ms.
     pub scan_period_max: u32,
-    /// When to try again to move to the preferred node, jiffies.
+    /// Jiffy from which it tries again to move to its preferred node.
     pub migrate_retry: u64,
-    /// Where most of its memory is.
+    /// `numa_preferred_nid`: the node with most of its memory.
     pub preferred: Option<Node>,
-    /// Its faults; none before the first.
+    /// `None` before the first fault.
     pub faults: Option<FaultStats>,
-    /// Since its period was updated.
+    /// Faults since its scan period was last updated.
     pub locality: Locality,
-    /// Pages that it had moved (`numa_pages_migrated`).
+    /// Pages that its faults migrated (`numa_pages_migrated`).
     pub pages_migrated: u64,
-    /// The nodes that its cpuset allows it, if it is in one (`cpuset.mems`).
+    /// The nodes that its cpuset allows (`cpuset.mems`); `None` without a cpuset.
     pub mems_allowed: Option<Nodes>,
-    /// Where its memory is to come from, if it has said so.
+    /// Its memory policy, if it has set one.
     pub policy: Option<Mempolicy>,
     pub(super) group: Option<usize>,
     last_placement: u64,
@@ -164,7 +165,7 @@ pub struct TaskNuma {
 }
 
 impl TaskNuma {
-    /// A thread of a new process, or of a process that called exec or fork.
+    /// The first thread of a process after fork or exec.
     pub fn new(pid: u32, settings: &NumaSettings) -> TaskNuma {
         TaskNuma {
             pid,
@@ -185,8 +186,8 @@ impl TaskNuma {
         }
     }
 
-    /// A further thread of a process with `users` threads. The kernel means to put off its first scan, and bounds the
-    /// time, which is ns, by a period in ms: two ticks are left.
+    /// A further thread of a process with `users` threads. The kernel intends to delay its first scan, but
+    /// bounds the delay in ns by a period in ms, so only two ticks remain.
     pub fn new_thread(
         pid: u32,
         settings: &NumaSettings,
@@ -207,68 +208,65 @@ impl TaskNuma {
     }
 }
 
-/// Tasks that share memory.
+/// A group of tasks that share memory (`struct numa_group`).
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// How many tasks; none: it is gone.
+    /// Number of tasks; 0 when the group is gone.
     pub tasks: usize,
-    /// Sums over its tasks.
+    /// Sums of its tasks' faults.
     pub faults: FaultStats,
-    /// Nodes that it runs on.
+    /// Number of nodes that it runs on.
     pub active_nodes: usize,
     /// Weighted faults of the node that it runs on most.
     pub max_cpu_faults: u64,
 }
 
-/// The time as a task sees it.
+/// The clocks of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskClock {
-    /// jiffies.
+    /// The current jiffy.
     pub now: u64,
     /// When it was last accounted for, ns (`exec_start`).
     pub now_ns: u64,
-    /// How long it has run in all, ns (`sum_exec_runtime`).
+    /// Total CPU time, ns (`sum_exec_runtime`).
     pub runtime_ns: u64,
-    /// Decayed time that it has run, of [`policy::LOAD_AVG_MAX`], for its first placement.
+    /// Decayed run time out of [`policy::LOAD_AVG_MAX`], for its first placement.
     pub load_sum: u64,
 }
 
-/// A hint fault, once its page has moved or stayed.
+/// A hint fault whose page has migrated or stayed.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedFault {
-    /// Who was there before.
+    /// The folio's cpupid before the fault.
     pub last: Cpupid,
-    /// Where the page is now.
+    /// The node that the page is on now.
     pub node: Node,
     /// The node of the CPU that faulted.
     pub cpu_node: Node,
-    /// Base pages.
     pub pages: u64,
-    /// What happened.
     pub flags: FaultFlags,
 }
 
 /// The address space of a task that takes a fault.
 #[derive(Debug)]
 pub struct FaultedMm<'a> {
-    /// What is known of scanning it.
     pub scan: &'a mut MmScan,
-    /// Its resident pages.
+    /// Resident pages.
     pub rss: u64,
 }
 
-/// What a fault led to besides being counted.
+/// The consequences of a counted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultOutcome {
-    /// The task was placed; its preferred node then.
+    /// The preferred node, if the task was placed.
     pub placed: Option<Option<Node>>,
-    /// It is to be moved to its preferred node, where it does not run.
+    /// The task wants to move to its preferred node.
     pub wants_to_move: bool,
 }
 
 impl Tasks {
-    /// Counts a hint fault of `task` in `mm` (`task_numa_fault`). `other`: the task that runs where the last one here ran, and
-    /// whether it shares the address space.
+    /// Counts a hint fault of `task` in `mm` (`task_numa_fault`). `other` is the task that runs on the CPU in
+    /// the folio's last cpupid, and whether it shares the address space.
     pub fn fault(
         &mut self,
         rules: Rules,
@@ -304,7 +302,8 @@ impl Tasks {
         outcome
     }
 
-    /// A task touched what another had: they may become a group. Whether the fault counts as private after all.
+    /// Lets two tasks that touched the same page join into a group (`task_numa_group`). Returns whether the
+    /// fault counts as private after all.
     fn meet(&mut self, task: TaskId, fault: &CountedFault, other: Option<(TaskId, bool)>) -> bool {
         let own = match self.tasks[task.0 as usize].group {
             Some(group) => group,
@@ -356,7 +355,7 @@ impl Tasks {
         }
     }
 
-    /// Whether a fault on another node is within the nodes that the task's group is active on.
+    /// Whether both nodes of a remote fault are among those that the task's group is active on.
     fn is_within_group(&self, task: TaskId, fault: &CountedFault) -> bool {
         let Some(group) = self.group(task).filter(|group| group.active_nodes > 1) else { return false };
         [fault.cpu_node, fault.node]
@@ -364,7 +363,6 @@ impl Tasks {
             .all(|node| policy::is_active(group.faults.cpu(node), group.max_cpu_faults))
     }
 
-    /// The group of a task.
     pub fn group(&self, task: TaskId) -> Option<&Group> {
         self.tasks[task.0 as usize].group.map(|group| &self.groups[group])
     }
@@ -374,19 +372,19 @@ impl Tasks {
         self.tasks[task.0 as usize].group == self.tasks[other.0 as usize].group
     }
 
-    /// What part of a task's faults were on memory of a node and near it, in thousandths (`task_weight`).
+    /// Share of a task's faults that were on memory of a node or near it, in thousandths (`task_weight`).
     pub fn task_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
         let faults = self.tasks[task.0 as usize].faults.as_ref();
         faults.map_or(0, |faults| policy::weight(faults, node, reach, &self.links))
     }
 
-    /// The same of its group's faults (`group_weight`).
+    /// Share of its group's faults that were on memory of a node or near it, in thousandths (`group_weight`).
     pub fn group_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
         let group = self.group(task);
         group.map_or(0, |group| policy::weight(&group.faults, node, reach, &self.links))
     }
 
-    /// The weight that decides where a task belongs: of its group's faults if it is in one, else of its own.
+    /// The weight that decides on a task's node: that of its group if it is in one, otherwise its own.
     pub fn numa_weight(&self, task: TaskId, node: Node, reach: u8) -> u64 {
         match self.group(task) {
             Some(_) => self.group_weight(task, node, reach),
@@ -432,14 +430,14 @@ impl Tasks {
         }
         let own = &mut self.tasks[task.0 as usize];
         if own.preferred.is_some() {
-            // The kernel divides jiffies of the period.
+            // The kernel divides the period in jiffies.
             own.migrate_retry = clock.now + HZ.min(jiffies(own.scan_period.into()) / 16);
             outcome.wants_to_move = own.preferred != Some(cpu_node);
         }
         outcome
     }
 
-    /// A sequence has ended for a task (`task_numa_placement`).
+    /// Places a task at the end of a sequence (`task_numa_placement`).
     fn place(&mut self, rules: Rules, task: TaskId, clock: TaskClock, mm: FaultedMm) {
         let before = self.scan_periods(rules.settings, task, mm.rss);
         let own = &mut self.tasks[task.0 as usize];
@@ -447,14 +445,15 @@ impl Tasks {
         own.scan_period_max = before.max;
         let (runtime, period) = match own.last_placement {
             0 => (clock.load_sum, policy::LOAD_AVG_MAX),
-            // CPUs' clocks differ, and so may recorded ones: a task that has moved may seem to have run for less than before.
+            // CPUs' clocks differ, and those of recordings may too: a task that moved may seem to have run
+            // for less time than before.
             last => (clock.runtime_ns.saturating_sub(own.last_runtime), clock.now_ns.saturating_sub(last)),
         };
         own.last_placement = clock.now_ns;
         own.last_runtime = clock.runtime_ns;
         let mut group = own.group.map(|group| &mut self.groups[group]);
         let decayed = policy::decay(own, group.as_mut().map(|group| &mut group.faults), runtime, period);
-        // The node itself, or the nearest one that threads can run on (`numa_nearest_node` with `N_CPU`).
+        // The node itself, or the nearest one with CPUs (`numa_nearest_node` with `N_CPU`).
         let (distances, with_cpus) = (&self.links.distances, self.links.with_cpus);
         let mut best = decayed.best.map(|best| match with_cpus.has(best) {
             true => best,
@@ -481,7 +480,7 @@ impl Tasks {
         }
     }
 
-    /// A task ends.
+    /// Removes a task that ends from its group.
     pub fn exit(&mut self, task: TaskId) {
         self.leave_group(task);
         self.tasks[task.0 as usize].faults = None;

@@ -1,16 +1,16 @@
-//! What the kernel learns from hint faults: where a thread's memory is, with whom it shares, and how fast to scan.
+//! Decisions of NUMA placement: a thread's preferred node, its group, and its scan period.
 //!
 //! ```text
 //!   fault ─► buffers (MEMBUF, CPUBUF), locality            a sequence ends
 //!                                                               │
-//!            mem := mem/2 + membuf         ◄────────────────────┤    half of what was known, and what is new
+//!            mem := mem/2 + membuf         ◄────────────────────┤    half of the old faults, plus the new ones
 //!            cpu := cpu/2 + cpubuf · share of time run          │
 //!            preferred node := the one with most mem            │
 //!            scan period: longer if private or local, else shorter
 //! ```
 //!
-//! Pure functions of small states. In the kernel: `task_numa_placement`, `task_numa_group`, `update_task_scan_period`,
-//! `preferred_group_nid`, `score_nearby_nodes` in kernel/sched/fair.c.
+//! Pure functions of small states. In the kernel: `task_numa_placement`, `task_numa_group`,
+//! `update_task_scan_period`, `preferred_group_nid`, `score_nearby_nodes` in kernel/sched/fair.c.
 
 use super::{FaultStats, Kind, TaskNuma};
 use crate::numa::features::NumaFeatures;
@@ -18,38 +18,38 @@ use crate::numa::migrate::policy::{ACTIVE_NODE_FRACTION, Nodes};
 use crate::numa::scan::policy::ScanPeriods;
 use machine::Node;
 
-/// From a node to itself.
+/// Distance of a node to itself (`LOCAL_DISTANCE`).
 const LOCAL_DISTANCE: u8 = 10;
-/// Parts of a period (`NUMA_PERIOD_SLOTS`).
+/// Slots that a scan period is divided into (`NUMA_PERIOD_SLOTS`).
 const PERIOD_SLOTS: u64 = 10;
-/// From so many tenths on, faults are mostly local, or mostly private (`NUMA_PERIOD_THRESHOLD`).
+/// Tenths of faults from which a task counts as mostly local, or mostly private (`NUMA_PERIOD_THRESHOLD`).
 const PERIOD_THRESHOLD: u64 = 7;
-/// Time that a task has run, of this, counts when it is placed first (`LOAD_AVG_MAX`).
+/// Upper bound of the decayed run time that a task's first placement uses (`LOAD_AVG_MAX`).
 pub const LOAD_AVG_MAX: u64 = 47742;
 
-/// How a task changes its period, and whether the whole address space waits for it.
+/// An update of a task's scan period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodUpdate {
-    /// The new period, ms.
+    /// The new scan period, ms.
     pub period: u32,
-    /// The next pass of any thread is put off by a period.
+    /// The next pass of the whole address space is delayed by a period.
     pub puts_off_scan: bool,
-    /// What was counted since the last update is forgotten.
+    /// The locality statistics are reset.
     pub clears_locality: bool,
 }
 
-/// Hint faults of a task since its period was updated, in pages (`numa_faults_locality`).
+/// Hint faults of a task since its scan period was updated, in pages (`numa_faults_locality`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Locality {
-    /// On another node than the task.
+    /// On pages of other nodes.
     pub remote: u64,
-    /// On the same, or within the nodes that its group is active on.
+    /// On pages of the task's node, or within the active nodes of its group.
     pub local: u64,
-    /// That should have moved and did not.
+    /// Failed migrations.
     pub failed: u64,
 }
 
-/// The new scan period of a task, given what the last sequence added to what is known of it (`new`).
+/// The new scan period of a task (`update_task_scan_period`). `new` has the faults of the last sequence.
 pub fn update_period(
     f: &NumaFeatures,
     period: u32,
@@ -82,18 +82,19 @@ pub fn update_period(
     PeriodUpdate { period: period as u32, puts_off_scan: false, clears_locality: true }
 }
 
-/// A task's placement: its statistics are brought up to date, and so are its group's.
+/// The result of decaying a task's statistics at its placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decayed {
-    /// Most faults were on memory of this node, if there were any.
+    /// The node with most faults, if there were any.
     pub best: Option<Node>,
-    /// New faults on pages that others had touched.
+    /// New faults on pages that other threads touched too.
     pub shared: u64,
-    /// New faults on the task's own.
+    /// New faults on private pages.
     pub private: u64,
 }
 
-/// Halves what is known of a task and adds what is new. It ran for `runtime` of `period`.
+/// Halves the statistics of a task and its group and adds the last sequence. The task ran for `runtime` out
+/// of `period`.
 pub fn decay(task: &mut TaskNuma, mut group: Option<&mut FaultStats>, runtime: u64, period: u64) -> Decayed {
     let faults_seen = task.locality.remote + task.locality.local;
     let weight = (runtime << 16) / (period + 1);
@@ -126,41 +127,43 @@ pub fn decay(task: &mut TaskNuma, mut group: Option<&mut FaultStats>, runtime: u
     decayed
 }
 
-/// Whether a group runs on a node: a third of what it runs where it runs most (`numa_is_active_node`).
+/// Whether a group is active on a node: it runs there more than a third of what it runs on its main node
+/// (`numa_is_active_node`).
 pub fn is_active(cpu_faults: u64, max_cpu_faults: u64) -> bool {
     cpu_faults * ACTIVE_NODE_FRACTION > max_cpu_faults
 }
 
-/// Nodes that a group is active on, and the most faults of threads on one node (`numa_group_count_active_nodes`).
+/// The number of nodes that a group is active on, and the most weighted faults on one node
+/// (`numa_group_count_active_nodes`).
 pub fn active_nodes(group: &FaultStats) -> (usize, u64) {
     let most = group.nodes().map(|node| group.cpu(node)).max().unwrap_or(0);
     (group.nodes().filter(|&node| is_active(group.cpu(node), most)).count(), most)
 }
 
-/// The other task that a fault hints at: it runs where the last one ran.
+/// The other task that a fault points to: it runs on the CPU in the folio's last cpupid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its PID ends as the one that is remembered.
+    /// Its PID matches the cpupid.
     pub matches: bool,
-    /// Its group, if it has one: its age (lower is older) and how many tasks it has.
+    /// Its group, if it has one: age (lower is older) and number of tasks.
     pub group: Option<(u64, usize)>,
     /// It shares the address space.
     pub same_mm: bool,
 }
 
-/// What becomes of a task's group after a fault on a page that somebody else had touched.
+/// What a fault on a page last touched by another task does to the task's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// Nothing; the fault counts as shared.
+    /// The task stays in its group; the fault counts as shared.
     Stay,
-    /// Nothing; the fault counts as private: only the PIDs look alike.
+    /// The task stays in its group; the fault counts as private, as only the PIDs look alike.
     LooksAlike,
-    /// It joins the other's.
+    /// The task joins the other's group.
     Join,
 }
 
-/// Whether a task of a group of this age and size joins `other`'s (`task_numa_group`). The kernel compares addresses of
-/// groups of equal size; here the younger one joins the older.
+/// Whether a task in a group of this age and size joins the group of `other` (`task_numa_group`). Between
+/// groups of equal size the kernel compares addresses; here the younger joins the older.
 pub fn join(own: (u64, usize), other: &Other, shared_mapping: bool) -> Join {
     let Some(group) = other.group.filter(|group| other.matches && group.0 != own.0) else {
         return Join::Stay;
@@ -176,32 +179,32 @@ pub fn join(own: (u64, usize), other: &Other, shared_mapping: bool) -> Join {
     }
 }
 
-/// How nodes are linked (`sched_numa_topology_type`).
+/// Type of the NUMA topology (`sched_numa_topology_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyType {
-    /// All as far from each other, or there are two distances only.
+    /// All nodes are directly connected, or there are only two distances.
     Direct,
-    /// Some are reached through others, which run tasks themselves.
+    /// Some nodes are reached through others, which have CPUs.
     GluelessMesh,
-    /// Some are reached through nodes that serve others alike.
+    /// Some nodes are reached through controllers, which serve all nodes of a group alike.
     Backplane,
 }
 
-/// How far nodes are from each other, and how those that threads can run on are linked. Nodes with memory
-/// only are not part of the scheduler's topology.
+/// Distances and topology type of the nodes with CPUs. Nodes with memory only are not part of the scheduler's
+/// topology.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// From each node to each (`SLIT`).
+    /// Distance table (`SLIT`).
     pub distances: Vec<Vec<u8>>,
-    /// Nodes that threads can run on.
+    /// The nodes with CPUs.
     pub with_cpus: Nodes,
-    /// Distances between those, the shortest first (`sched_domains_numa_distance`).
+    /// The distances between those, shortest first (`sched_domains_numa_distance`).
     levels: Vec<u8>,
     kind: TopologyType,
 }
 
 impl Links {
-    /// Those of a machine with this table of distances, some of whose nodes may have memory only.
+    /// The links of a machine with this distance table and these nodes with CPUs.
     pub fn new(distances: Vec<Vec<u8>>, with_cpus: Nodes) -> Links {
         let nodes: Vec<usize> =
             (0..distances.len()).filter(|&node| with_cpus.has(Node(node as u8))).collect();
@@ -216,7 +219,6 @@ impl Links {
         Links { distances, with_cpus, levels, kind }
     }
 
-    /// Which kind they are.
     pub fn kind(&self) -> TopologyType {
         self.kind
     }
@@ -227,7 +229,7 @@ impl Links {
     }
 }
 
-/// Which kind links of `nodes` are, between which there are these distances (`init_numa_topology_type`).
+/// The topology type of `nodes`, given the distances between them (`init_numa_topology_type`).
 fn topology_type(nodes: &[usize], levels: &[u8], distances: &[Vec<u8>]) -> TopologyType {
     let Some(&farthest) = levels.last().filter(|_| levels.len() > 2) else { return TopologyType::Direct };
     let mut pairs = nodes.iter().flat_map(|&a| nodes.iter().map(move |&b| (a, b)));
@@ -236,8 +238,8 @@ fn topology_type(nodes: &[usize], levels: &[u8], distances: &[Vec<u8>]) -> Topol
     if nodes.iter().any(between) { TopologyType::GluelessMesh } else { TopologyType::Backplane }
 }
 
-/// Faults on memory near a node, the nearer the more they count (`score_nearby_nodes`). `reach`: how far the search that
-/// asks goes.
+/// Faults on memory near a node, weighted by distance (`score_nearby_nodes`). `reach` is the largest distance
+/// of the search that asks.
 pub fn nearby_faults(faults: impl Fn(Node) -> u64, node: Node, reach: u8, links: &Links) -> u64 {
     if links.kind == TopologyType::Direct {
         return 0;
@@ -260,7 +262,7 @@ pub fn nearby_faults(faults: impl Fn(Node) -> u64, node: Node, reach: u8, links:
     score
 }
 
-/// The node that a group's memory is best placed around (`preferred_group_nid`), given the one with most of it.
+/// The node that suits a group best (`preferred_group_nid`), given the one with most of its memory.
 pub fn preferred_group_node(group: &FaultStats, best: Node, links: &Links) -> Node {
     match links.kind {
         TopologyType::Direct => best,
@@ -275,15 +277,16 @@ pub fn preferred_group_node(group: &FaultStats, best: Node, links: &Links) -> No
     }
 }
 
-/// What part of all faults, in thousandths, were on memory of a node and near it (`task_weight`, `group_weight`).
+/// Share of all faults that were on memory of a node or near it, in thousandths (`task_weight`,
+/// `group_weight`).
 pub fn weight(stats: &FaultStats, node: Node, reach: u8, links: &Links) -> u64 {
     let faults = |node| stats.memory(node);
     let here = faults(node) + nearby_faults(faults, node, reach, links);
     (here * 1000).checked_div(stats.total).unwrap_or(0)
 }
 
-/// Narrows the search from the farthest distance to the nearest: of the nodes left, the one around which the group has most
-/// memory within that distance keeps its neighbourhood.
+/// Narrows the search from the largest distance to the smallest: of the remaining nodes, those within that
+/// distance of each other and with most of the group's memory are kept.
 fn most_used_neighbourhood(group: &FaultStats, best: Node, links: &Links) -> Node {
     let mut left: Vec<Node> = group.nodes().filter(|&node| links.with_cpus.has(node)).collect();
     let mut chosen = best;

@@ -1,4 +1,4 @@
-//! What scanning does to address spaces: ticks, passes, and entries that become PROT_NONE.
+//! NUMA scanning of address spaces: the scheduler tick, scan passes, and the PTEs that become PROT_NONE.
 
 use super::policy::{self, MappedFolio, PAGE_SHIFT, Scanner, SkipReason, VmaTraits};
 use super::{NumabState, Vmas, pass};
@@ -16,12 +16,13 @@ use crate::numa::{Rules, nanoseconds};
 use machine::{Cpu, Flush, Node, Time};
 use std::ops::Range;
 
-/// CPU time of a pass is charged to the thread's period so many times over, so that scanning takes 3 % at most. What a
-/// thread has run is known as of the last tick, and passes begin with one: one that ends before the next is not charged.
+/// Factor by which the CPU time of a pass delays the thread's next one, so that scanning takes 3 % of its
+/// time at most. The thread's run time is known as of the last tick, and a pass begins with a tick: one that
+/// ends before the next tick is not charged.
 const SCAN_TIME_WEIGHT: u64 = 32;
 
 impl Kernel<'_> {
-    /// A tick interrupts what runs on the CPU; if its thread is to scan, it does (`task_tick_numa`, `task_numa_work`).
+    /// The scheduler tick of the CPU: its thread scans if it is due (`task_tick_numa`, `task_numa_work`).
     pub fn numa_tick(&mut self) {
         let settings = self.on.settings.numa;
         let Some(task) =
@@ -87,8 +88,8 @@ impl Kernel<'_> {
         self.parts.numa.tasks.get_mut(task).node_stamp += SCAN_TIME_WEIGHT * ticks * TICK_NS;
     }
 
-    /// A thread with this PID begins to run in `mm`, the first or a further one of it (`init_numa_balancing`). As with a fork,
-    /// a process that had a single thread until now is scanned anew.
+    /// Adds a thread with this PID to `mm`, the first or a further one (`init_numa_balancing`). As with fork,
+    /// scanning of a process that had a single thread restarts.
     pub fn add_task(&mut self, now: Time, mm: MmId, pid: u32, creator: Option<TaskId>) -> TaskId {
         let settings = self.on.settings.numa;
         let mut task = match creator {
@@ -106,8 +107,8 @@ impl Kernel<'_> {
         self.parts.numa.add(task, mm)
     }
 
-    /// A process with a single thread makes another one, or a copy of itself: it is scanned from the first sequence on, after
-    /// a delay.
+    /// Restarts scanning of a process with a single thread that creates a thread or forks: from the first
+    /// sequence, after a delay.
     fn restart_scanning(&mut self, now: Time, mm: MmId) {
         let space = &mut self.parts.address_spaces.mms[mm];
         if space.users() == 1 {
@@ -116,14 +117,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// A process is copied. One with a single thread is scanned anew, a delay from now; its copy goes on as it does, from where the
-    /// last pass stopped (`dup_mm` copies all of it).
+    /// Sets up scanning after a fork. A parent with a single thread restarts, after a delay; the child
+    /// continues with the same state, from where the last pass stopped (`dup_mm` copies the whole struct).
     pub(crate) fn numa_fork(&mut self, now: Time, parent: MmId, child: MmId) {
         self.restart_scanning(now, parent);
         self.parts.address_spaces.mms[child].numa_scan = self.parts.address_spaces.mms[parent].numa_scan;
     }
 
-    /// A thread goes on on `cpu`, or none does.
+    /// Switches the CPU to `task`, or to idle.
     pub fn switch_task(&mut self, task: Option<TaskId>) {
         let settings = self.on.settings.numa;
         let (machine, cpu) = (&*self.on.machine, self.on.cpu);
@@ -147,15 +148,15 @@ impl Kernel<'_> {
 }
 
 impl NumaBalancing {
-    /// Says which nodes the cpuset of a task allows it (`cpuset.mems`), if it is in one; threads that it creates later are
-    /// allowed the same. NUMA balancing asks; where pages come from does not depend on it.
+    /// Sets the nodes that a task's cpuset allows (`cpuset.mems`), `None` without a cpuset. Threads it
+    /// creates later inherit them. Only NUMA balancing uses this; allocations do not.
     pub fn set_mems_allowed(&mut self, task: TaskId, nodes: Option<Nodes>) {
         self.tasks.get_mut(task).mems_allowed = nodes;
     }
 }
 
 impl Parts {
-    /// A thread ends.
+    /// Removes a thread that ends.
     pub fn exit_task(&mut self, task: TaskId) {
         self.numa.tasks.exit(task);
         let mm = self.numa.mm_of(task);
@@ -163,7 +164,7 @@ impl Parts {
     }
 }
 
-/// A pass over an address space.
+/// A scan pass over an address space.
 struct Walk<'a, 'k> {
     kernel: &'a mut Kernel<'k>,
     task: TaskId,
@@ -253,7 +254,7 @@ impl Vmas for Walk<'_, '_> {
 }
 
 impl Kernel<'_> {
-    /// Flushes changed entries from the translation caches of all CPUs that run threads of `mm`.
+    /// Flushes changed PTEs from the TLBs of all CPUs that run threads of `mm`.
     pub(crate) fn flush_tlb_range(&mut self, mm: MmId, pages: u64) {
         let ceiling = self.on.settings.tlb_single_page_flush_ceiling;
         let flush = if pages > ceiling { Flush::All } else { Flush::Range { pages } };
@@ -262,8 +263,8 @@ impl Kernel<'_> {
         self.on.machine.flush_tlb_of(self.on.cpu, runs, flush, Category::TlbShootdown, Category::IpiHandler);
     }
 
-    /// Whether an entry that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone`: where the only
-    /// thread of its address space runs.
+    /// Whether a PTE that maps a folio becomes PROT_NONE (`change_pte_range`, `change_huge_pmd`). `alone` is
+    /// the node of the address space's only thread, if it has just one.
     fn takes_hint(&self, id: FolioId, entry: Pte, huge: bool, private: bool, alone: Option<Node>) -> bool {
         let (flags, node) = (self.parts.lrus.folios.flags[id], self.parts.folio_node(id));
         if !self.on.settings.numa.balancing && !self.parts.numa.is_slow(node) {
@@ -285,13 +286,12 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// The node that a folio is on.
     #[inline]
     pub(crate) fn folio_node(&self, id: FolioId) -> Node {
         Node((usize::from(self.lrus.folios[id].lruvec.0) % self.allocator.nodes()) as u8)
     }
 
-    /// How many of some pages are on each node (/proc/PID/numa_maps).
+    /// Number of pages in `pages` that are on each node (/proc/PID/numa_maps).
     pub fn pages_by_node(&self, mm: MmId, pages: Range<Vpn>) -> Vec<u64> {
         let mut sums = vec![0; self.allocator.nodes()];
         for (table, places) in self.address_spaces.mms[mm].directory.tables(pages) {

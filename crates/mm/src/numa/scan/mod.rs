@@ -1,4 +1,5 @@
-//! A scan pass: part of an address space is made inaccessible, so that threads show what they touch.
+//! NUMA scan passes: a part of the address space is made PROT_NONE, so that hint faults show which threads
+//! touch it.
 //!
 //! ```text
 //!   mm    next_scan ── scan_seq ── scan_offset
@@ -8,8 +9,8 @@
 //!   end of the last VMA: scan_seq + 1, scan_offset = 0
 //! ```
 //!
-//! [`policy`] decides about each VMA; what walks page tables is behind [`Vmas`]. In the kernel: `task_numa_work` in
-//! kernel/sched/fair.c.
+//! [`policy`] decides about each VMA; the page-table walk is behind the trait [`Vmas`]. In the kernel:
+//! `task_numa_work` in kernel/sched/fair.c.
 
 mod address_space;
 pub mod policy;
@@ -18,59 +19,60 @@ use super::Rules;
 use policy::{Budget, Decision, MetVma, Scanner, SkipReason, VmaTraits};
 use std::ops::Range;
 
-/// What is known of scanning an address space (`struct mm_struct`).
+/// The scan state of an address space (`numa_*` in `struct mm_struct`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmScan {
-    /// Not before this time, jiffies; 0 is not set yet.
+    /// Jiffy before which no pass starts; 0 if not set yet (`numa_next_scan`).
     pub next_scan: u64,
-    /// Where the next pass starts, an address.
+    /// Address at which the next pass starts (`numa_scan_offset`).
     pub scan_offset: u64,
-    /// How often all of it was scanned.
+    /// Number of complete scans (`numa_scan_seq`).
     pub scan_seq: i32,
 }
 
 impl MmScan {
-    /// The next pass starts all over (`reset_ptenuma_scan`).
+    /// Lets the next pass start at the beginning (`reset_ptenuma_scan`).
     fn reset(&mut self) {
         self.scan_seq = self.scan_seq.wrapping_add(1);
         self.scan_offset = 0;
     }
 }
 
-/// What is known of scanning a VMA (`struct vma_numab_state`); which fields count depends on the kernel.
+/// The scan state of a VMA (`struct vma_numab_state`). Which fields are used depends on the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumabState {
-    /// Not before this time, jiffies.
+    /// Jiffy before which the VMA is not scanned.
     pub next_scan: u64,
-    /// Who touched it: in the window before, and in this one.
+    /// Bits of the PIDs that took hint faults: in the previous window, and in this one (`pids_active`).
     pub pids: [u64; 2],
-    /// When the windows turn, jiffies.
+    /// Jiffy at which the windows are rotated (`pids_active_reset`).
     pub reset_at: u64,
-    /// The last sequence in which it was scanned to its end.
+    /// The last sequence in which the VMA was scanned to its end.
     pub prev_scan_seq: i32,
-    /// The sequence in which the scanner met it.
+    /// The sequence in which the scanner met the VMA.
     pub start_scan_seq: i32,
 }
 
-/// The VMAs of an address space, as a pass needs them. Each is known by the address that it starts at.
+/// The VMAs of an address space, as a scan pass uses them. A VMA is identified by its start address.
 pub trait Vmas {
-    /// Addresses and traits of the first one that ends behind `address`.
+    /// The address range and traits of the first VMA that ends after `address`.
     fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)>;
-    /// The record of the one at `start`.
+    /// The scan state of the VMA at `start`.
     fn record(&mut self, start: u64) -> &mut Option<NumabState>;
-    /// Whether there is memory for a record. The kernel has it but where a test wants it to fail.
+    /// Whether a scan state can be allocated. It always can, unless fault injection makes it fail.
     fn can_allocate_record(&mut self) -> bool {
         true
     }
-    /// Makes a range of the one at `start` PROT_NONE; how many entries changed (`change_prot_numa`).
+    /// Makes a range of the VMA at `start` PROT_NONE (`change_prot_numa`). Returns the number of changed
+    /// pages.
     fn change_prot(&mut self, start: u64, range: Range<u64>) -> u64;
-    /// The time, jiffies; it goes on during a pass.
+    /// The current jiffy; time passes during a scan.
     fn now(&self) -> u64;
-    /// Is told what `sched_skip_vma_numa` tells of the one at `start`.
+    /// Called with what the tracepoint `sched_skip_vma_numa` reports about the VMA at `start`.
     fn traced(&mut self, start: u64, reason: SkipReason);
 }
 
-/// A pass over an address space, which the caller has claimed.
+/// A scan pass over an address space that the caller has claimed.
 pub fn pass(rules: Rules, mm: &mut MmScan, mut scanner: Scanner, vmas: &mut impl Vmas) {
     let mut budget = Budget::new(rules.settings);
     loop {
@@ -87,7 +89,8 @@ pub fn pass(rules: Rules, mm: &mut MmScan, mut scanner: Scanner, vmas: &mut impl
     }
 }
 
-/// Goes through the VMAs once; where it stopped, if before the end, and whether VMAs were skipped for want of accesses.
+/// Goes through the VMAs once. Returns where it stopped, if before the end, and whether it skipped VMAs as
+/// inactive.
 fn sweep(
     rules: Rules,
     mm: &mut MmScan,
@@ -108,7 +111,7 @@ fn sweep(
         let (vma, now) = (span.start, vmas.now());
         let is_there = !policy::wants_record(rules.features, traits) || vmas.record(vma).is_some();
         if !is_there && !vmas.can_allocate_record() {
-            // Passed over, and nobody is told.
+            // The VMA is skipped without a trace event.
             continue;
         }
         let met = MetVma { start: vma, traits };

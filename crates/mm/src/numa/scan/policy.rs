@@ -1,22 +1,23 @@
-//! What the kernel decides about scanning: when, which VMAs, how much.
+//! Decisions of NUMA scanning: when a task scans, which VMAs, and how much.
 //!
 //! ```text
 //!   tick     has the task run for a period since the last?       ── no ─► nothing
-//!   claim    is it time for this address space, and whose turn?  ── no ─► nothing
+//!   claim    is the address space due, and is no other thread scanning?  ── no ─► nothing
 //!   decide   for each VMA, in this order:
 //!            D1 unsuitable  D2 shared_ro  D3 inaccessible        ── yes ─► skip
-//!            D4 no record: it gets one; if there is no memory for it ── skip
+//!            D4 no scan state: allocate one; if that fails       ── skip
 //!            D5 too young                                        ── yes ─► skip
-//!            D6 the windows turn                                 (m4 and later)
+//!            D6 the windows are rotated                          (partial-vmas-4 and later)
 //!            D8 scanned in this sequence                         ── yes ─► skip, the next pass starts behind it
-//!            D9 not touched by this thread                       ── yes ─► skip, unless forced
-//!            D10 the windows turn                                (p3, p4)
+//!            D9 no hint fault of this thread                     ── yes ─► skip, unless forced
+//!            D10 the windows are rotated                         (vma-scanning-3, -4)
 //!   range    up to the budget, rounded up to 2 MiB, not past the VMA
 //! ```
 //!
-//! Times are jiffies unless they end in `_ms`, and jiffies are compared strictly: a VMA is too young while now < next_scan,
-//! windows turn once now > reset_at. Pure functions of small states. In the kernel: `task_tick_numa`, `task_numa_work`,
-//! `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start` in kernel/sched/fair.c.
+//! Times are jiffies unless their names end in `_ms`. Jiffies are compared strictly: a VMA is too young while
+//! now < next_scan, windows rotate once now > reset_at. Pure functions of small states. In the kernel:
+//! `task_tick_numa`, `task_numa_work`, `vma_is_accessed`, `task_scan_min`, `task_scan_max`, `task_scan_start`
+//! in kernel/sched/fair.c.
 
 use super::{MmScan, NumabState};
 use crate::counters::Event;
@@ -27,30 +28,30 @@ use crate::numa::migrate::policy::Nodes;
 use crate::sysctl::NumaSettings;
 use machine::PageSize;
 
-/// No more than so many MB a second are scanned (`MAX_SCAN_WINDOW`).
+/// Upper bound of the scan rate, MB per second (`MAX_SCAN_WINDOW`).
 const MAX_SCAN_WINDOW: u64 = 2560;
-/// Scan delays between two turns of the windows (`VMA_PID_RESET_PERIOD`).
+/// Scan delays between two rotations of the windows (`VMA_PID_RESET_PERIOD`).
 const DELAYS_BETWEEN_TURNS: u64 = 4;
-/// A pass walks so many times the pages that it may change.
+/// How many times the pages that a pass may change it may walk.
 const VIRTUAL_PAGES: i64 = 8;
-/// A range ends on such a boundary, or with the VMA.
+/// A range ends at a multiple of this, or with the VMA.
 const HPAGE_SIZE: u64 = 2 << 20;
-/// NUMA balancing runs on machines with such pages only.
+/// NUMA balancing is modelled for this page size only.
 pub(crate) const PAGE_SHIFT: u32 = PageSize::Kib4.shift();
 
-/// What a group of tasks has taken hint faults on, and how many tasks it has.
+/// Hint faults of a group of tasks, and the number of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupSharing {
-    /// References to it: its tasks.
+    /// Number of tasks (`refcount` of the group).
     pub refs: u64,
-    /// Faults on pages that others had touched, all nodes.
+    /// Faults on pages that other threads touched too, all nodes.
     pub shared: u64,
     /// Faults on pages of one thread, all nodes.
     pub private: u64,
 }
 
 impl GroupSharing {
-    /// A period, the longer the more the group shares.
+    /// Stretches a period, the more the group shares the longer.
     fn stretch(self, period: u64) -> u64 {
         period.wrapping_mul(self.refs).wrapping_mul(self.shared + 1) / (self.private + self.shared + 1)
     }
@@ -67,11 +68,11 @@ pub struct ScanPeriods {
     pub start: u32,
 }
 
-/// Bounds for a task whose address space has `rss` resident pages. The whole of it is to be scanned once a period, however
-/// many passes that takes.
+/// Bounds of the scan period for a task whose address space has `rss` resident pages. In one period all of it
+/// is scanned, in as many passes as that takes.
 pub fn scan_periods(settings: &NumaSettings, rss: u64, group: Option<GroupSharing>) -> ScanPeriods {
     let pages = scan_pages(settings) as u64;
-    // Rounded up by a mask, so to fewer windows where their size is no power of two.
+    // Rounded up with a bit mask, so there are fewer windows if their size is no power of two.
     let windows = (((rss.max(1) - 1) | (pages - 1)) + 1) / pages;
     let passes_a_second = (MAX_SCAN_WINDOW / settings.scan_size_mb).max(1);
     let min = (1000 / passes_a_second).max(settings.scan_period_min_ms / windows);
@@ -85,18 +86,19 @@ fn scan_pages(settings: &NumaSettings) -> i64 {
     (settings.scan_size_mb << (20 - PAGE_SHIFT)) as i64
 }
 
-/// What a scheduler tick does to a running task.
+/// The effect of a scheduler tick on a running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// Its `node_stamp`, ns of CPU time.
+    /// The new `node_stamp`, ns of CPU time.
     pub node_stamp: u64,
-    /// Its scan period is set to the first one.
+    /// Whether the scan period is reset to its initial value.
     pub restarts_period: bool,
-    /// The task is to scan before it returns to user mode.
+    /// Whether the task scans before it returns to user mode.
     pub queues_work: bool,
 }
 
-/// A tick finds a task that has run for `runtime` ns. The trigger is CPU time: a task that sleeps does not scan.
+/// A tick while a task has run for `runtime` ns; `None` if nothing is due. Scanning is triggered by CPU time:
+/// a sleeping task does not scan.
 pub fn tick(node_stamp: u64, period_ms: u32, runtime: u64, now: u64, next_scan: u64) -> Option<Tick> {
     let period = u64::from(period_ms) * 1_000_000;
     (runtime > node_stamp + period).then_some(Tick {
@@ -106,8 +108,8 @@ pub fn tick(node_stamp: u64, period_ms: u32, runtime: u64, now: u64, next_scan: 
     })
 }
 
-/// Which CPU change makes a task start over with a short period (`update_scan_period`): one to another node, unless it
-/// brings the task home or takes it from a node that is not its home anyway.
+/// Whether a move to another node resets the task's scan period (`update_scan_period`): yes, unless it moves
+/// to its preferred node, or from one that is not its preferred node.
 pub fn restarts_period_on_move(
     task_scan_seq: i32,
     to_preferred: bool,
@@ -117,7 +119,8 @@ pub fn restarts_period_on_move(
     task_scan_seq == 0 || !(to_preferred || preferred && !from_preferred)
 }
 
-/// Whether a task may scan now; then nobody else may for a period (the compare-and-swap of `numa_next_scan`).
+/// Whether a task may scan now. If so, no other thread may for a period (the compare-and-swap of
+/// `numa_next_scan`).
 pub fn claim(mm: &mut MmScan, settings: &NumaSettings, period_ms: u32, now: u64) -> bool {
     if mm.next_scan == 0 {
         mm.next_scan = now + jiffies(settings.scan_delay_ms);
@@ -129,32 +132,33 @@ pub fn claim(mm: &mut MmScan, settings: &NumaSettings, period_ms: u32, now: u64)
     true
 }
 
-/// Whether a task scans at all whose cpuset allows it these nodes, if it is in one: since 6.16 not if it is a single one, as no
-/// page could move.
+/// Whether a task with this cpuset scans at all: since 6.16 not if it allows a single memory node, because no
+/// page could migrate.
 pub fn scans(f: &NumaFeatures, mems_allowed: Option<Nodes>) -> bool {
     !(f.skips_single_node_cpusets && mems_allowed.is_some_and(Nodes::is_one))
 }
 
-/// Whether a pass that has gone through all VMAs begins once more and takes the first one that it may, though nobody has touched
-/// it: since a VMA is scanned once a sequence (m6), a sequence in which all were `skipped_inactive` would scan nothing.
+/// Whether a pass that has reached the end starts again and scans the first VMA it may, touched or not. With
+/// VMAs scanned once a sequence (partial-vmas-6), a sequence in which all were `skipped_inactive` would
+/// otherwise scan nothing.
 pub fn forces_one(f: &NumaFeatures, scanner: &Scanner, skipped_inactive: bool) -> bool {
     f.once_a_sequence && skipped_inactive && !scanner.forced
 }
 
-/// What a VMA is, for the first three decisions.
+/// The traits of a VMA for the decisions D1 to D3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmaTraits {
-    /// Its pages can be migrated: no I/O memory, no huge-page pool, no special mapping, and the policy migrates on faults,
-    /// which that of shared memory does only if one was set.
+    /// Its pages can migrate: no I/O memory, hugetlb or special mapping, and its policy migrates on faults,
+    /// which that of shared memory does only if it was set.
     pub suitable: bool,
-    /// It maps a file, and may be read and not written: libraries, which many processes share.
+    /// A read-only file mapping, such as a library, which many processes share.
     pub read_only_file: bool,
     /// It may be read, written or executed.
     pub accessible: bool,
 }
 
 impl VmaTraits {
-    /// Memory of its own that may be written.
+    /// The traits of private writable memory.
     pub const ANONYMOUS: VmaTraits = VmaTraits { suitable: true, read_only_file: false, accessible: true };
 }
 
@@ -171,14 +175,15 @@ pub enum SkipReason {
     ScanDelay,
     /// D9.
     PidInactive,
-    /// m5: the thread has not touched it, but it was begun; it is scanned.
+    /// partial-vmas-5: the thread took no hint fault in the VMA, but an earlier pass scanned part of it; it
+    /// is scanned.
     IgnorePid,
     /// D8.
     SeqCompleted,
 }
 
 impl SkipReason {
-    /// All of them.
+    /// All reasons, in the kernel's order.
     pub const ALL: [SkipReason; 7] = [
         SkipReason::Unsuitable,
         SkipReason::SharedRo,
@@ -189,7 +194,7 @@ impl SkipReason {
         SkipReason::SeqCompleted,
     ];
 
-    /// As `sched_skip_vma_numa` prints it.
+    /// The name in the tracepoint `sched_skip_vma_numa`.
     pub fn name(self) -> &'static str {
         match self {
             SkipReason::Unsuitable => "unsuitable",
@@ -202,7 +207,7 @@ impl SkipReason {
         }
     }
 
-    /// What counts it.
+    /// The counter of this reason.
     pub fn event(self) -> Event {
         match self {
             SkipReason::Unsuitable => Event::NumaSkipUnsuitable,
@@ -216,31 +221,32 @@ impl SkipReason {
     }
 }
 
-/// A pass, as decisions about VMAs see it.
+/// A scan pass, as decisions about VMAs see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scanner {
-    /// PID of the thread, in the initial namespace.
+    /// PID of the scanning thread, in the initial namespace.
     pub pid: u32,
-    /// Threads of its process.
+    /// Number of threads of its process.
     pub nr_threads: i32,
-    /// When the pass began.
+    /// Jiffy at which the pass began.
     pub started: u64,
-    /// The second sweep of a pass: accesses do not matter.
+    /// The second sweep of a pass, for which accesses do not matter.
     pub forced: bool,
 }
 
-/// What becomes of a VMA.
+/// The decision about a VMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is scanned.
+    /// The VMA is scanned.
     Scan,
-    /// It is scanned, though this thread has not touched it: it was begun.
+    /// The VMA is scanned although this thread took no hint fault in it, because an earlier pass scanned part
+    /// of it.
     ScanBegun,
-    /// It is not.
+    /// The VMA is skipped.
     Skip(SkipReason),
 }
 
-/// Whether scanning a VMA needs a record of it (D4).
+/// Whether the VMA needs a scan state (D4).
 pub fn wants_record(f: &NumaFeatures, vma: VmaTraits) -> bool {
     f.vma_scan_delay && unfit(vma).is_none()
 }
@@ -255,16 +261,15 @@ fn unfit(vma: VmaTraits) -> Option<SkipReason> {
     }
 }
 
-/// A VMA that a pass meets.
+/// A VMA in a scan pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetVma {
-    /// Its first address.
+    /// Its start address.
     pub start: u64,
-    /// What it is.
     pub traits: VmaTraits,
 }
 
-/// Decides about one VMA, and brings its record up to date.
+/// Decides about one VMA and updates its scan state.
 pub fn decide(
     rules: Rules,
     vma: MetVma,
@@ -317,7 +322,8 @@ fn between_turns(settings: &NumaSettings) -> u64 {
     jiffies(DELAYS_BETWEEN_TURNS * settings.scan_delay_ms)
 }
 
-/// The time of the next turn moves on by one period, so a VMA left alone for long catches up one turn a visit.
+/// Rotates the windows. The next rotation is one period later, so the state of a VMA that was not visited for
+/// long catches up by one rotation per visit.
 fn turn_windows(settings: &NumaSettings, record: &mut NumabState) {
     record.reset_at += between_turns(settings);
     record.pids = [record.pids[1], 0];
@@ -348,7 +354,7 @@ fn access(
     Decision::Skip(SkipReason::PidInactive)
 }
 
-/// The bit of a thread in a VMA's words.
+/// The bit of a PID in a VMA's `pids_active` words.
 pub fn pid_bit(pids: AccessingPids, pid: u32) -> u64 {
     let bit = match pids {
         AccessingPids::OneWord | AccessingPids::TwoWindows => pid % u64::BITS,
@@ -357,41 +363,41 @@ pub fn pid_bit(pids: AccessingPids, pid: u32) -> u64 {
     1 << bit
 }
 
-/// Knuth's multiplier, as `hash_32` has it.
+/// The multiplier of `hash_32`.
 const GOLDEN_RATIO_32: u32 = 0x61C8_8647;
 
-/// A thread took a hint fault in a VMA (`vma_set_access_pid_bit`).
+/// Notes a hint fault of a thread in a VMA (`vma_set_access_pid_bit`).
 pub fn note_access(f: &NumaFeatures, record: &mut Option<NumabState>, pid: u32) {
     if let (Some(pids), Some(record)) = (f.accessing_pids, record) {
         record.pids[1] |= pid_bit(pids, pid);
     }
 }
 
-/// What scanning sees of a folio and the entry that maps it.
+/// The properties of a folio and its PTE that scanning reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedFolio {
-    /// The entry maps all of a huge page.
+    /// A PMD entry maps a whole huge page.
     pub huge_entry: bool,
     /// The mapping is private.
     pub private_mapping: bool,
-    /// Others map the folio too.
+    /// Other processes map the folio too.
     pub shared: bool,
-    /// A CPU's batch holds it, on its way to a list.
+    /// The folio is in a CPU's folio batch.
     pub in_batch: bool,
-    /// It is in the page cache.
+    /// The folio is in the page cache.
     pub is_file: bool,
-    /// It is in the swap cache.
+    /// The folio is in the swap cache.
     pub in_swap_cache: bool,
-    /// It is of several pages.
+    /// The folio has several pages.
     pub is_large: bool,
-    /// It has not been written back.
+    /// The folio is dirty.
     pub dirty: bool,
-    /// It is on the node where the only thread of the address space runs.
+    /// It is on the node of the address space's only thread.
     pub with_its_thread: bool,
 }
 
-/// Whether an entry becomes PROT_NONE. Up to 7.1 every huge one does; up to 6.9 a page of a private mapping stays accessible if
-/// anything else refers to it, since then if another address space maps it.
+/// Whether a PTE becomes PROT_NONE. Up to 7.1 every PMD mapping does. A page of a private mapping is left
+/// alone if it has any other reference (up to 6.9), or if another address space maps it (6.10 and later).
 #[inline]
 pub fn takes_hint(f: &NumaFeatures, folio: &MappedFolio) -> bool {
     if folio.huge_entry && f.folio_test != FolioTest::SharersAlsoHuge {
@@ -407,28 +413,28 @@ pub fn takes_hint(f: &NumaFeatures, folio: &MappedFolio) -> bool {
     !(stays || folio.is_file && folio.dirty)
 }
 
-/// What a pass may still do.
+/// The budget of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Pages in ranges that had something to change.
+    /// Pages left for ranges in which something changed.
     pub pages: i64,
-    /// Pages in all ranges.
+    /// Pages left for all ranges.
     pub virtual_pages: i64,
 }
 
 impl Budget {
-    /// Of a pass that begins.
+    /// The budget of a new pass.
     pub fn new(settings: &NumaSettings) -> Budget {
         let pages = scan_pages(settings);
         Budget { pages, virtual_pages: VIRTUAL_PAGES * pages }
     }
 
-    /// Where the next range of a VMA that ends at `vma_end` ends.
+    /// The end of the range that starts at `start`, in a VMA that ends at `vma_end`.
     pub fn range_end(&self, start: u64, vma_end: u64) -> u64 {
         (start + ((self.pages as u64) << PAGE_SHIFT)).next_multiple_of(HPAGE_SIZE).min(vma_end)
     }
 
-    /// A range was walked; whole ranges are charged, however little changed.
+    /// Charges a walked range; the whole range counts, however little of it changed.
     pub fn charge(&mut self, range: std::ops::Range<u64>, changed: u64) {
         let pages = ((range.end - range.start) >> PAGE_SHIFT) as i64;
         if changed > 0 {
@@ -437,7 +443,7 @@ impl Budget {
         self.virtual_pages -= pages;
     }
 
-    /// The pass is over.
+    /// Whether the pass ends.
     pub fn is_spent(&self) -> bool {
         self.pages <= 0 || self.virtual_pages <= 0
     }
