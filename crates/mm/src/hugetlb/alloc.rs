@@ -1,4 +1,4 @@
-//! Blocks between the allocator and pools: a fresh huge page, and one that is given back (`alloc_fresh_hugetlb_folio`,
+//! Allocating fresh huge pages from the page allocator, and freeing them to it (`alloc_fresh_hugetlb_folio`,
 //! `__update_and_free_hugetlb_folio` in mm/hugetlb.c).
 
 use super::folio::{Folio, is_gigantic};
@@ -19,13 +19,13 @@ impl Kernel<'_> {
         self.on.counters.add(Event::HugetlbLockHolds, 1);
     }
 
-    /// A fresh huge page from the node whose turn it is, or from the next one that has one (`alloc_pool_huge_folio`).
+    /// Allocates a fresh huge page on the next node in turn, or on the first one after it that has one
+    /// (`alloc_pool_huge_folio`).
     pub(crate) fn alloc_fresh_by_turns(&mut self, h: usize, nodes: &[Node]) -> Option<Folio> {
         self.alloc_by_turns(h, nodes, |kernel, node| kernel.alloc_fresh(h, Placement::Bind(node)))
     }
 
-    /// A huge page from the first node of `nodes` from which `alloc` gets one, beginning with the one whose turn it is
-    /// (`for_each_node_mask_to_alloc`).
+    /// Calls `alloc` for the nodes in turn until it returns a page (`for_each_node_mask_to_alloc`).
     pub(crate) fn alloc_by_turns(
         &mut self,
         h: usize,
@@ -38,7 +38,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// A huge page from the allocator, its struct pages prepared (`alloc_fresh_hugetlb_folio`).
+    /// Allocates a huge page and initialises its struct pages (`alloc_fresh_hugetlb_folio`).
     pub(crate) fn alloc_fresh(&mut self, h: usize, placement: Placement) -> Option<Folio> {
         let order = self.parts.hugetlb.hstates[h].order;
         let injected = self.is_made_to_fail();
@@ -70,8 +70,8 @@ impl Kernel<'_> {
         Some(folio)
     }
 
-    /// Gives a huge page, with all of its vmemmap and no hugetlb page any more, to the allocator. The kernel clears its
-    /// struct pages first; the time for that is charged afterwards, as the zone is shared.
+    /// Frees a huge page, which must have all its vmemmap and no hugetlb flag. The kernel clears its struct
+    /// pages first; here that time is charged afterwards, because the zone is shared.
     pub(crate) fn free_to_allocator(&mut self, folio: Folio) {
         debug_assert!(!self.parts.hugetlb.is_optimized(folio) && !self.parts.hugetlb.is_hugetlb(folio));
         self.parts.hugetlb.held -= folio.pages();
@@ -88,7 +88,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// Whether the allocation that is about to be made fails because a test wants it.
+    /// Whether fault injection makes the next allocation fail; counts it.
     pub(crate) fn is_made_to_fail(&mut self) -> bool {
         self.parts.hugetlb.injection.fails(self.on.settings.fail_page_alloc)
     }

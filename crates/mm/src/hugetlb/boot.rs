@@ -1,5 +1,5 @@
-//! Huge pages of boot time (`hugepagesz=1G hugepages=16` on the kernel's command line,
-//! here the setting `hugepages-1048576kB/boot`).
+//! Huge pages allocated at boot (`hugepagesz=1G hugepages=16` on the kernel's command line, here the setting
+//! `hugepages-1048576kB/boot`).
 //!
 //! ```text
 //!   2 MiB   from the buddy allocator        one thread, from 6.9 on two a node, from 6.15 on one for four CPUs
@@ -8,8 +8,9 @@
 //!           their struct pages: all made; from 6.7 on not those that are given back (6.15: nor is anything given back)
 //! ```
 //!
-//! Threads of nodes run at the same time, each on a CPU of its own, and meet at the zones' locks and hugetlb_lock. Left out:
-//! from 6.18 on a thread that finds no memory available prepares what it has at once; here the next round brings it.
+//! Threads run at the same time, each on a CPU of its own, and contend for the zones' locks and hugetlb_lock.
+//! Not modelled: since 6.18 a thread that finds no memory prepares what it has at once; here the next round
+//! does.
 //! In the kernel: `hugetlb_hstate_alloc_pages`, `hugetlb_pages_alloc_boot`, `gather_bootmem_prealloc`,
 //! `prep_and_add_bootmem_folios` in mm/hugetlb.c; `padata_do_multithreaded` in kernel/padata.c.
 
@@ -23,33 +24,33 @@ use crate::kernel::Kernel;
 use machine::{Cpu, Node, Topology};
 use std::collections::VecDeque;
 
-/// A thread that fills a pool.
+/// A thread that fills a pool at boot.
 struct BootThread {
     cpu: Cpu,
-    /// The node whose turn it is.
+    /// The next node in turn.
     next_node: Node,
     doing: Doing,
 }
 
 enum Doing {
-    /// About to take a share of the work.
+    /// About to take a share of the job.
     Idle,
-    /// Allocates so many pages in all.
+    /// The pages allocated so far, and the number wanted.
     Allocating(Vec<Folio>, u64),
     Preparing(Preparing),
     Done,
 }
 
-/// What threads share out among themselves (`struct padata_mt_job`).
+/// The work that the threads share (`struct padata_mt_job`).
 enum Job {
-    /// Pages still to be allocated, and how many a thread takes at a time.
+    /// Number of pages left to allocate, and the share that a thread takes at once.
     Allocate { remaining: u64, share: u64 },
-    /// Gigantic pages that are to be prepared, one list for each node.
+    /// Gigantic pages to be prepared, one list for each node.
     Prepare(Vec<Vec<Folio>>),
 }
 
 impl Kernel<'_> {
-    /// Fills all pools as the settings of boot ask for, gigantic pages first. Nothing else may have run before.
+    /// Fills all pools as the boot settings ask, gigantic pages first. Must run before anything else.
     pub fn boot_huge_pages(&mut self) {
         for (order, count) in ORDERS.into_iter().zip(self.on.settings.boot_huge_pages).rev() {
             if count > 0 {
@@ -85,8 +86,8 @@ impl Kernel<'_> {
         hstate.max = hstate.counters().persistent();
     }
 
-    /// Lets threads work off a job, the first one on this CPU, the others on CPUs of one node after the other, and waits
-    /// for all of them.
+    /// Runs a job on several threads, the first on this CPU, the others on CPUs of the nodes in turn, and
+    /// waits for all of them.
     fn run_boot_threads(&mut self, h: usize, threads: u64, mut job: Job) {
         let nodes = self.parts.allocator.nodes_with_memory();
         let next_node = self.parts.hugetlb.hstates[h].next_to_alloc;
@@ -98,7 +99,7 @@ impl Kernel<'_> {
         for thread in &threads {
             self.on.machine.idle_until(thread.cpu, began);
         }
-        // Who is furthest behind goes on, so that threads meet at locks as they would.
+        // The thread furthest behind goes on, so that threads contend for locks as they would.
         while let Some(thread) = threads
             .iter_mut()
             .filter(|thread| !matches!(thread.doing, Doing::Done))
@@ -114,7 +115,8 @@ impl Kernel<'_> {
         self.on.machine.idle_until(self.on.cpu, end.unwrap_or(began));
     }
 
-    /// A list of gigantic pages: their struct pages, and what is left to do before they are in the pool.
+    /// Initialises the struct pages of a list of gigantic pages, and returns what is left to do until they
+    /// are in the pool.
     fn prepare_gigantic(&mut self, h: usize, folios: Vec<Folio>) -> Doing {
         let f = self.on.features.hugetlb;
         for &folio in &folios {
@@ -137,8 +139,8 @@ impl Kernel<'_> {
         })
     }
 
-    /// Pages whose vmemmap boot made in its final shape: no frame is replaced, the tails only become read-only, which
-    /// one flush makes known.
+    /// Gigantic pages whose vmemmap boot made in optimised form: no frame is replaced. The tails only become
+    /// read-only, which takes one TLB flush.
     fn adopt_optimized(&mut self, folios: &[Folio]) {
         for &folio in folios {
             if self.should_optimize(folio) {
@@ -148,7 +150,7 @@ impl Kernel<'_> {
         self.flush_all();
     }
 
-    /// Gigantic pages from memblock, in one list or in one for each node.
+    /// Allocates gigantic pages from memblock; returns one list, or one for each node.
     fn gigantic_at_boot(&mut self, order: u8, h: usize, count: u64) -> Vec<Vec<Folio>> {
         let nodes = self.parts.allocator.nodes_with_memory();
         let of_boot = |kernel: &mut Kernel, node| {
@@ -171,7 +173,7 @@ impl Kernel<'_> {
 }
 
 impl BootThread {
-    /// One page, flush or hold.
+    /// One step: a page, a flush or a hold of the lock.
     fn step(&mut self, kernel: &mut Kernel, h: usize, nodes: &[Node], job: &mut Job) {
         self.doing = match std::mem::replace(&mut self.doing, Doing::Done) {
             Doing::Idle => match job {
@@ -197,7 +199,7 @@ impl BootThread {
                 if let Job::Allocate { remaining, .. } = job
                     && is_short
                 {
-                    // Nobody would find more.
+                    // No other thread would find memory either.
                     *remaining = 0;
                 }
                 if is_short || folios.len() as u64 == wanted {
@@ -218,7 +220,7 @@ impl BootThread {
     }
 }
 
-/// CPUs for so many threads, as far as there are so many: `first`, then one of each further node in turn.
+/// CPUs for `threads` threads, or as many as there are: `first`, then one of each further node in turn.
 fn cpus_by_turns(topology: &Topology, first: Cpu, threads: u64) -> Vec<Cpu> {
     let mut nodes: Vec<VecDeque<Cpu>> =
         (0..topology.nodes_with_cpus()).map(|node| topology.cpus_of(Node(node)).into()).collect();

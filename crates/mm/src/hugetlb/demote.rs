@@ -1,11 +1,12 @@
-//! Demoting: one 1 GiB page becomes 512 pages of 2 MiB.
+//! Demotion: a 1 GiB page becomes 512 pages of 2 MiB.
 //!
 //! ```text
 //!   until 6.11   a free page ─► restore 4095 vmemmap pages ─► 512 × (optimise ─► pool of 2 MiB) ─► the next page
 //!   from 6.12 on  a node's free pages ─► restore all ─► 512 each ─► optimise all ─► pool of 2 MiB ─► the next node
 //! ```
 //!
-//! Each restoring and each optimising waits for readers from 6.10 to 7.0: 513 times a page, later twice a node.
+//! From 6.10 to 7.0 each restore and each optimisation waits for an RCU grace period: 513 times for a page,
+//! since 6.12 twice for a node.
 //! In the kernel: `demote_pool_huge_page`, `demote_free_hugetlb_folios` in mm/hugetlb.c.
 
 use super::folio::Folio;
@@ -22,12 +23,12 @@ use machine::Node;
 enum Phase {
     Take,
     Restore(RestoreList),
-    /// What has become of the pages, and whether some could not be restored.
+    /// The pages being prepared, and whether demotion ends after them because some could not be restored.
     Prepare(Preparing, bool),
     Done,
 }
 
-/// Demoting pages of a pool, under way.
+/// A demotion in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Demote {
     from: usize,
@@ -38,17 +39,17 @@ pub(crate) struct Demote {
 }
 
 impl Demote {
-    /// `count` free pages of pool `from`, taken from `nodes`, into pool `to`.
+    /// Demotes `count` free pages of pool `from` on `nodes` into pool `to`.
     pub fn new(from: usize, to: usize, nodes: Vec<Node>, count: u64) -> Demote {
         Demote { from, to, nodes, remaining: count, phase: Phase::Take }
     }
 
-    /// How many pages have not been demoted.
+    /// Number of pages not demoted yet.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// One page, flush or hold; whether all is done.
+    /// One step: a page, a flush or a hold of the lock. Returns whether the demotion has ended.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::Take => self.take(kernel),
@@ -69,7 +70,7 @@ impl Demote {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Takes what is demoted together out of its pool: free pages of the node whose turn it is.
+    /// Takes the free pages to be demoted together out of the pool: those of the next node in turn.
     fn take(&mut self, kernel: &mut Kernel) -> Phase {
         let f = &kernel.on.features.hugetlb;
         let hstate = &mut kernel.parts.hugetlb.hstates[self.from];
@@ -102,7 +103,7 @@ impl Demote {
 
     fn split(&mut self, kernel: &mut Kernel, list: RestoreList) -> Phase {
         let RestoreList { waiting, complete, failed, .. } = list;
-        // These stay what they were, and are the last ones.
+        // Pages that could not be restored return to their pool, and the demotion ends.
         let ends = !(waiting.is_empty() && failed.is_empty());
         for folio in waiting.into_iter().chain(failed) {
             kernel.parts.hugetlb.flags_mut(folio).hugetlb = true;
@@ -130,7 +131,7 @@ impl Demote {
         kernel.parts.hugetlb.hstates[self.to].max += small.len() as u64;
         let preparing = match demoted_per(&kernel.on.features.hugetlb) {
             Per::List => {
-                // Parts are put before those that are there.
+                // The parts are put before the existing pages.
                 small.reverse();
                 Preparing::list(kernel, self.to, small)
             }

@@ -1,4 +1,4 @@
-//! Huge pages: where one starts, how large it is, and how many struct pages it has.
+//! Huge pages: first page, order, and number of struct pages.
 //!
 //! ```text
 //!   2 MiB   512 pages ─► 32 KiB of struct pages =    8 vmemmap pages: 1 stays,    7 can go
@@ -10,20 +10,19 @@
 use crate::allocator::page::{MAX_PAGE_ORDER, Pfn};
 use std::ops::Range;
 
-/// Struct pages in a page of memory: 4096 bytes hold 64 of 64 bytes.
+/// Struct pages of 64 bytes that a page of 4096 bytes holds.
 pub const STRUCT_PAGES_PER_PAGE: u32 = 64;
 
-/// A huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
-    /// Its first page.
+    /// Page frame number of its first page.
     pub pfn: Pfn,
-    /// log2 of its pages.
+    /// log2 of its base pages.
     pub order: u8,
 }
 
 impl Folio {
-    /// Its base pages.
+    /// Number of base pages.
     pub fn pages(self) -> u64 {
         1 << self.order
     }
@@ -35,17 +34,18 @@ impl Folio {
     }
 }
 
-/// Whether huge pages of `order` come in ranges rather than from the buddy allocator (`hstate_is_gigantic`).
+/// Whether huge pages of `order` are contiguous ranges, too large for the buddy allocator
+/// (`hstate_is_gigantic`).
 pub fn is_gigantic(order: u8) -> bool {
     order > MAX_PAGE_ORDER
 }
 
-/// Vmemmap pages of a huge page of `order`.
+/// Number of vmemmap pages of a huge page of `order`.
 pub fn vmemmap_pages(order: u8) -> u32 {
     (1 << order) / STRUCT_PAGES_PER_PAGE
 }
 
-/// Whether a huge page of `order` has vmemmap pages that it can do without.
+/// Whether a huge page of `order` has vmemmap pages that HVO can free.
 pub fn is_optimizable(order: u8) -> bool {
     order > STRUCT_PAGES_PER_PAGE.ilog2() as u8
 }

@@ -1,4 +1,5 @@
-//! One pool for each size of huge page: its counters, its free lists by node, and whose turn it is.
+//! The pool of one size of huge pages: counters, free lists by node, and the cursors that take turns between
+//! nodes.
 //!
 //! ```text
 //!   node 0   head ► page page page        pages enter and leave at the head
@@ -6,41 +7,41 @@
 //!            next_to_alloc, next_to_free: cursors that go round the nodes, each on its own, for ever
 //! ```
 //!
-//! In the kernel: `struct hstate` in include/linux/hugetlb.h; `enqueue_hugetlb_folio`, `remove_hugetlb_folio`,
-//! `adjust_pool_surplus` in mm/hugetlb.c. All of it happens under hugetlb_lock.
+//! In the kernel: `struct hstate` in include/linux/hugetlb.h; `enqueue_hugetlb_folio`,
+//! `remove_hugetlb_folio`, `adjust_pool_surplus` in mm/hugetlb.c. All of it runs under hugetlb_lock.
 
 use super::folio::Folio;
 use super::policy::{PoolCounters, take_turn};
 use crate::allocator::page::Pfn;
 use machine::Node;
 
-/// How a pool counts one of its pages.
+/// How a pool counts a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// As one that the administrator asked for.
+    /// A page that the administrator asked for.
     Persistent,
-    /// As one beyond those.
+    /// A page beyond those.
     Surplus,
 }
 
-/// A node's part of a pool.
+/// The part of a pool on one node.
 #[derive(Clone, Debug, Default)]
 struct NodePool {
     counters: PoolCounters,
-    /// The head is the last one.
+    /// Free list; the head is the last element.
     free: Vec<Pfn>,
 }
 
-/// The pool of one size.
+/// The pool of one size (`struct hstate`).
 #[derive(Clone, Debug)]
 pub struct Hstate {
-    /// log2 of the base pages of one huge page.
+    /// log2 of the base pages of a huge page.
     pub order: u8,
-    /// `resv_huge_pages`: promised and not yet used.
+    /// `resv_huge_pages`: reserved and not used yet.
     pub resv: u64,
-    /// `nr_overcommit_huge_pages`: how many surplus pages there may be.
+    /// `nr_overcommit_huge_pages`: upper bound of surplus pages.
     pub nr_overcommit: u64,
-    /// `max_huge_pages`: persistent pages after the last resize, what the sysctl shows.
+    /// `max_huge_pages`: persistent pages after the last resize, which the sysctl shows.
     pub max: u64,
     /// `next_nid_to_alloc`.
     pub next_to_alloc: Node,
@@ -65,27 +66,26 @@ impl Hstate {
         }
     }
 
-    /// KiB of one huge page, as in the names of sysfs.
+    /// Size of a huge page in KiB, as in sysfs names.
     pub fn kib(&self) -> u64 {
         4 << self.order
     }
 
-    /// Counters of all nodes together.
+    /// The counters of all nodes together.
     pub fn counters(&self) -> PoolCounters {
         self.total
     }
 
-    /// Counters of one node.
+    /// The counters of one node.
     pub fn counters_of(&self, node: Node) -> PoolCounters {
         self.nodes[node.index()].counters
     }
 
-    /// Free pages that nobody has been promised.
+    /// Free pages that are not reserved.
     pub fn available(&self) -> u64 {
         self.total.free.saturating_sub(self.resv)
     }
 
-    /// How many nodes have a part of the pool.
     pub fn nr_nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -95,7 +95,7 @@ impl Hstate {
         change(&mut self.nodes[node.index()].counters);
     }
 
-    /// Takes a page into the pool, not on a free list yet.
+    /// Counts a new page of the pool, which is on no free list yet.
     pub(crate) fn enter(&mut self, node: Node, page: Page) {
         self.change(node, |c| {
             c.nr += 1;
@@ -103,20 +103,20 @@ impl Hstate {
         });
     }
 
-    /// Puts a page of the pool on its node's free list.
+    /// Puts a page of the pool on its node's free list (`enqueue_hugetlb_folio`).
     pub(crate) fn enqueue(&mut self, node: Node, pfn: Pfn) {
         self.nodes[node.index()].free.push(pfn);
         self.change(node, |c| c.free += 1);
     }
 
-    /// Takes a free page of `node` for use.
+    /// Takes a free page of `node` for use (`dequeue_hugetlb_folio`).
     pub(crate) fn dequeue(&mut self, node: Node) -> Option<Pfn> {
         let pfn = self.nodes[node.index()].free.pop()?;
         self.change(node, |c| c.free -= 1);
         Some(pfn)
     }
 
-    /// Lets a page that is on no free list leave the pool.
+    /// Removes a page that is on no free list from the pool's counters.
     pub(crate) fn leave(&mut self, node: Node, page: Page) {
         self.change(node, |c| {
             c.nr -= 1;
@@ -124,9 +124,10 @@ impl Hstate {
         });
     }
 
-    /// Lets a temporary page that is on no free list leave the pool, as a persistent one. Where a resize has made surplus of
-    /// all there are meanwhile, the kernel's count of persistent pages would fall below zero; here a surplus page goes
-    /// with it, of the page's node or, as nodes may count more surplus than pages, of another.
+    /// Removes a temporary page that is on no free list, counted as a persistent one. If a resize has
+    /// meanwhile made all pages surplus, the kernel's count of persistent pages would drop below zero. Here
+    /// the count of surplus pages drops too: that of the page's node or, as a node may count more surplus
+    /// pages than pages, of another.
     pub(crate) fn leave_temporary(&mut self, node: Node) {
         if self.total.persistent() == 0 {
             let nodes = std::iter::once(node.index()).chain(0..self.nodes.len());
@@ -138,8 +139,8 @@ impl Hstate {
         self.leave(node, Page::Persistent);
     }
 
-    /// Takes a free page out of the pool, from the next node that has one (`remove_pool_hugetlb_folio`); a surplus
-    /// page only from one that counts surplus pages.
+    /// Takes a free page out of the pool, from the next node in turn that has one
+    /// (`remove_pool_hugetlb_folio`); a surplus page only from a node that counts surplus pages.
     pub(crate) fn remove(&mut self, nodes: &[Node], page: Page) -> Option<Folio> {
         for _ in nodes {
             let node = take_turn(nodes, &mut self.next_to_free);
@@ -153,14 +154,15 @@ impl Hstate {
         None
     }
 
-    /// The same from `node` (`remove_hugetlb_folio`).
+    /// Takes a free page of `node` out of the pool (`remove_hugetlb_folio`).
     pub(crate) fn remove_from(&mut self, node: Node, page: Page) -> Option<Folio> {
         let pfn = self.dequeue(node)?;
         self.leave(node, page);
         Some(Folio { pfn, order: self.order })
     }
 
-    /// Makes one persistent page of the next node that has one a surplus page (`adjust_pool_surplus`); whether a node had.
+    /// Turns a persistent page of the next node in turn that has one into a surplus page
+    /// (`adjust_pool_surplus`). Returns whether there was one.
     pub(crate) fn make_surplus(&mut self, nodes: &[Node]) -> bool {
         for _ in nodes {
             let node = take_turn(nodes, &mut self.next_to_free);
@@ -173,7 +175,8 @@ impl Hstate {
         false
     }
 
-    /// Makes one surplus page of the next node that has one a persistent page (`adjust_pool_surplus`); whether a node had.
+    /// Turns a surplus page of the next node in turn that has one into a persistent page
+    /// (`adjust_pool_surplus`). Returns whether there was one.
     pub(crate) fn make_persistent(&mut self, nodes: &[Node]) -> bool {
         for _ in nodes {
             let node = take_turn(nodes, &mut self.next_to_alloc);
@@ -185,12 +188,12 @@ impl Hstate {
         false
     }
 
-    /// The free pages of `node`, head last.
+    /// The free list of `node`; the head is the last element.
     pub fn free_list(&self, node: Node) -> &[Pfn] {
         &self.nodes[node.index()].free
     }
 
-    /// Checks what must always hold; panics with what does not.
+    /// Checks the invariants of the pool and panics with the one that is broken.
     pub(crate) fn validate(&self) {
         let mut sum = PoolCounters::default();
         for (node, own) in self.nodes.iter().enumerate() {
@@ -201,7 +204,8 @@ impl Hstate {
                 PoolCounters { nr: sum.nr + c.nr, free: sum.free + c.free, surplus: sum.surplus + c.surplus };
         }
         assert_eq!(sum, self.total, "nodes and total disagree");
-        // Of one node it does not hold: a surplus page that leaves as a persistent one stays counted as surplus there.
+        // This does not hold for a single node: a surplus page that leaves as a persistent one stays counted
+        // as surplus on its node.
         assert!(sum.surplus <= sum.nr, "{sum:?}");
         assert!(self.resv <= self.total.free, "{} reserved of {:?}", self.resv, self.total);
     }

@@ -3,14 +3,14 @@
 //! ```text
 //!   echo N > nr_hugepages ─► write ─► resize ── grow:   allocate ─► prepare ─► into the pool
 //!                                            └─ shrink: out of the pool ─► release: restore vmemmap ─► free
-//!   mmap, fault, munmap   ─► reservation     promises, surplus pages, pages that come back
+//!   mmap, fault, munmap   ─► reservation     reservations, surplus pages, freed pages
 //!   hugepages=N           ─► boot            demote: large ones into small ones
 //!   hstate: counters, free lists, cursors    policy: whose turn, how many stay, what is done together
 //! ```
 //!
-//! Huge pages come from the twin's own buddy allocator and pagesets and go back there; their struct pages are memory
-//! of its own ([`crate::hugetlb::vmemmap`]). Everything that changes a pool is a walk of bounded steps on behalf of one CPU:
-//! between two of them other CPUs act, and what a step costs is charged where the kernel pays it.
+//! Huge pages come from the twin's own buddy allocator and pagesets and return there; the memory of their
+//! struct pages is modelled too ([`crate::hugetlb::vmemmap`]). Every change of a pool is a walk of bounded
+//! steps on one CPU: other CPUs act between two steps, and a step's cost is charged where the kernel pays it.
 //! In the kernel: mm/hugetlb.c.
 
 mod alloc;
@@ -40,46 +40,47 @@ use rand_pcg::Pcg64Mcg;
 pub use reservation::{NoHugePage, Use};
 pub use write::{Write, WriteError};
 
-/// Orders of the sizes that x86-64 has, default size first: 2 MiB and 1 GiB.
+/// The orders of huge pages on x86-64, default size first: 2 MiB and 1 GiB.
 pub const ORDERS: [u8; 2] = [9, 18];
 
-/// What a pool knows of one huge page (`enum hugetlb_page_flags`).
+/// Flags of one huge page (`enum hugetlb_page_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flags {
-    /// It is a hugetlb page to others; from then on nobody writes to its tails.
+    /// It is a hugetlb page to the rest of the kernel, which therefore does not write to its tail struct
+    /// pages.
     hugetlb: bool,
-    /// It has given back its vmemmap.
+    /// Its vmemmap is optimised (`HPG_vmemmap_optimized`).
     optimized: bool,
-    /// It leaves with its last user.
+    /// It is freed by its last user (`HPG_temporary`).
     temporary: bool,
 }
 
-/// All pools, and the map of struct pages that their pages give back.
+/// All pools of huge pages, and their vmemmap.
 #[derive(Clone, Debug)]
 pub struct HugetlbPools {
     hstates: Vec<Hstate>,
-    /// hugetlb_lock, of all pools.
+    /// hugetlb_lock, shared by all pools.
     pub lock: SpinLock,
-    /// The map of struct pages.
     pub vmemmap: Vmemmap,
-    /// Pages that could not be freed where their last user went away (`hpage_freelist`), the latest last.
+    /// Pages that could not be freed by their last user and wait for the worker (`hpage_freelist`), the
+    /// latest last.
     deferred: Vec<Folio>,
-    /// Pages that have given back vmemmap (`hugetlb_optimize_vmemmap_key`).
+    /// Number of optimised huge pages (`hugetlb_optimize_vmemmap_key`).
     pub(crate) optimize_key: u64,
-    /// By page number in units of 2 MiB.
+    /// By page frame number in units of 2 MiB.
     flags: Vec<Flags>,
-    /// Base pages that pools, page tables and restored struct pages have from the allocator.
+    /// Base pages that pools, page tables and restored struct pages hold.
     held: u64,
     pub(crate) injection: Injection,
 }
 
 impl HugetlbPools {
-    /// Base pages that are in pools, or have been taken from them.
+    /// Base pages in pools, or taken out of them.
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Empty pools; `random` decides which allocations fail if some are to.
+    /// Empty pools. `random` is the random stream of injected allocation failures.
     pub(crate) fn new(memory: &[MemoryRange], nodes: u8, random: Pcg64Mcg) -> HugetlbPools {
         HugetlbPools {
             hstates: ORDERS.iter().map(|&order| Hstate::new(order, nodes)).collect(),
@@ -93,22 +94,21 @@ impl HugetlbPools {
         }
     }
 
-    /// The pools, default size first.
     pub fn hstates(&self) -> &[Hstate] {
         &self.hstates
     }
 
-    /// Pages that have given back their vmemmap.
+    /// Number of optimised huge pages.
     pub fn nr_optimized(&self) -> u64 {
         self.optimize_key
     }
 
-    /// Pages that wait to be freed by the worker.
+    /// Number of pages that wait for the worker to free them.
     pub fn nr_deferred(&self) -> usize {
         self.deferred.len()
     }
 
-    /// How many allocations could have been made to fail so far (`fail_page_alloc/nth`).
+    /// Number of allocations so far, as `fail_page_alloc/nth` counts them.
     pub fn nr_allocations(&self) -> u64 {
         self.injection.calls()
     }
@@ -125,17 +125,18 @@ impl HugetlbPools {
         &mut self.flags[at]
     }
 
-    /// Takes `folio` for a hugetlb page that nothing else is known of.
+    /// Makes `folio` a hugetlb page without further flags.
     fn note_fresh(&mut self, folio: Folio) {
         *self.flags_mut(folio) = Flags { hugetlb: true, ..Flags::default() };
     }
 
-    /// Whether `folio` has given back its vmemmap.
+    /// Whether the vmemmap of `folio` is optimised.
     pub fn is_optimized(&self, folio: Folio) -> bool {
         self.flags(folio).optimized
     }
 
-    /// Whether others take `folio` for a hugetlb page; until its vmemmap is restored they must.
+    /// Whether `folio` is a hugetlb page to the rest of the kernel, as it must be until its vmemmap is
+    /// restored.
     pub fn is_hugetlb(&self, folio: Folio) -> bool {
         self.flags(folio).hugetlb
     }
@@ -145,17 +146,17 @@ impl HugetlbPools {
         pfn.is_multiple_of(1 << PAGEBLOCK_ORDER) && self.is_hugetlb(Folio { pfn, order: PAGEBLOCK_ORDER })
     }
 
-    /// Takes note that `folio` has given back its vmemmap.
+    /// Sets the flag for optimised vmemmap.
     pub(crate) fn note_optimized(&mut self, folio: Folio) {
         self.flags_mut(folio).optimized = true;
     }
 
-    /// Takes note that `folio` has all of its vmemmap again.
+    /// Clears the flag for optimised vmemmap.
     pub(crate) fn note_restored(&mut self, folio: Folio) {
         self.flags_mut(folio).optimized = false;
     }
 
-    /// Checks what must always hold; panics with what does not.
+    /// Checks the invariants of all pools and panics with the one that is broken.
     pub(crate) fn validate(&self) {
         self.hstates.iter().for_each(Hstate::validate);
         for h in &self.hstates {
@@ -178,14 +179,14 @@ impl HugetlbPools {
         assert_eq!(optimized, self.optimize_key, "optimised pages and their count disagree");
     }
 
-    /// Takes the whole vmemmap for split into page tables already, as earlier resizes may have left it.
+    /// Splits all PMD mappings of the vmemmap at no cost, as earlier resizes may have left it.
     pub fn assume_split_vmemmap(&mut self) {
         self.vmemmap.split_all();
     }
 }
 
 impl PageAllocator {
-    /// All nodes that have memory.
+    /// The nodes that have memory, ascending.
     pub(crate) fn nodes_with_memory(&self) -> Vec<Node> {
         let mut nodes: Vec<Node> = self.zones().iter().map(|zone| zone.node).collect();
         nodes.sort_unstable();

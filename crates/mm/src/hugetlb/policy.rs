@@ -1,4 +1,4 @@
-//! What the kernel decides about huge-page pools: whose turn it is, how many pages to keep, what is done together.
+//! Decisions about pools of huge pages: whose turn it is, how many pages stay, and what is batched.
 //!
 //! ```text
 //!   persistent = nr - surplus         pages that the administrator asked for
@@ -6,55 +6,56 @@
 //! ```
 //!
 //! Pure functions of a pool's counters and the kernel's features. In the kernel: `set_max_huge_pages`,
-//! `hstate_next_node_to_alloc`, `gather_surplus_pages`, `update_and_free_pages_bulk` and `hugetlb_pages_alloc_boot` in
-//! mm/hugetlb.c. What is decided about their vmemmap is in [`super::vmemmap::policy`].
+//! `hstate_next_node_to_alloc`, `gather_surplus_pages`, `update_and_free_pages_bulk` and
+//! `hugetlb_pages_alloc_boot` in mm/hugetlb.c. Decisions about vmemmap are in [`super::vmemmap::policy`].
 
 use crate::hugetlb::features::{BootThreads, HugetlbFeatures, RestoreStyle};
 use crate::hugetlb::folio::STRUCT_PAGES_PER_PAGE;
 use machine::Node;
 
-/// What is done at a time.
+/// The unit in which something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// One huge page, and then the next one.
+    /// One huge page at a time.
     Page,
-    /// All huge pages of a list.
+    /// All huge pages of a list together.
     List,
 }
 
-/// A pool's counters, of one node or of all (`struct hstate`), in huge pages.
+/// Counters of a pool, of one node or of all (`struct hstate`), in huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounters {
-    /// Pages in the pool, free or in use.
+    /// Pages in the pool, free or in use (`nr_huge_pages`).
     pub nr: u64,
-    /// Pages that nobody uses.
+    /// Free pages (`free_huge_pages`).
     pub free: u64,
-    /// Pages beyond what the administrator asked for.
+    /// Pages beyond what the administrator asked for (`surplus_huge_pages`).
     pub surplus: u64,
 }
 
 impl PoolCounters {
-    /// Pages that the administrator asked for.
+    /// Pages that the administrator asked for (`persistent_huge_pages`).
     pub fn persistent(&self) -> u64 {
         self.nr - self.surplus
     }
 }
 
-/// Whose turn it is among `nodes` (ascending), and moves the cursor on to the next one; it moves whether or not the
-/// node can help.
+/// Returns the node of `nodes` (ascending) whose turn it is, and moves the cursor to the next one, whether or
+/// not the node can serve.
 pub fn take_turn(nodes: &[Node], cursor: &mut Node) -> Node {
     let turn = nodes.iter().copied().find(|node| node >= cursor).unwrap_or(nodes[0]);
     *cursor = nodes.iter().copied().find(|node| *node > turn).unwrap_or(nodes[0]);
     turn
 }
 
-/// The size of the whole pool that a write of `count` to one node's file asks for; saturates. A node may have more
-/// surplus pages than pages: which of its pages are surplus is not told apart when one leaves.
+/// The size of the whole pool that a write of `count` to one node's file asks for, saturating. A node may
+/// count more surplus pages than pages, because a page that leaves does not tell whether it is a surplus one.
 pub fn count_for_node(count: u64, pool: PoolCounters, node: PoolCounters) -> u64 {
     (count.saturating_add(pool.persistent()).saturating_add(node.surplus)).saturating_sub(node.nr)
 }
 
-/// How many persistent pages stay at least when a pool shrinks to `count`: those in use and those promised.
+/// The least number of persistent pages that a pool keeps when it shrinks to `count`: those in use and those
+/// reserved.
 pub fn least_count(f: &HugetlbFeatures, count: u64, resv: u64, pool: PoolCounters) -> u64 {
     let in_use = if f.spares_surplus {
         let persistent_free =
@@ -71,34 +72,35 @@ pub fn missing_for_reservation(delta: u64, resv: u64, free: u64) -> u64 {
     (resv + delta).saturating_sub(free)
 }
 
-/// How new pages are prepared and enter the pool: until patch 6 each before the next one is allocated.
+/// How new pages are prepared and added to the pool: before patch 6 each before the next is allocated.
 pub fn prepared_per(f: &HugetlbFeatures) -> Per {
     if f.add_list { Per::List } else { Per::Page }
 }
 
-/// How pages are demoted: until 6.11 each before the next one is taken, and its parts one by one.
+/// How pages are demoted: until 6.11 each before the next is taken, and its parts one by one.
 pub fn demoted_per(f: &HugetlbFeatures) -> Per {
     if f.demotes_in_batches { Per::List } else { Per::Page }
 }
 
-/// Which restored page goes back to the allocator first.
+/// Which restored page is freed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeOrder {
-    /// The one that was restored first.
+    /// The page restored first.
     FirstRestored,
-    /// The one that was restored last.
+    /// The page restored last.
     LastRestored,
 }
 
-/// How pages that have left the pool go back to the allocator.
+/// How pages that left the pool are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleasePlan {
-    /// Pages are restored and freed one by one, or all are restored before one hold clears their flags (patch 5).
+    /// Whether pages are restored and freed one by one, or all are restored before their flags are cleared
+    /// under one hold (patch 5).
     pub restore: Per,
-    /// Pages that cannot be restored go back into the pool under a hold each, or under one (patch 8).
+    /// Whether pages that cannot be restored return to the pool under a hold each, or under one (patch 8).
     pub add_back: Per,
-    /// Which page of a list is freed first. As merged, restored pages move to the head of another list, which turns
-    /// their order round.
+    /// Which page of a list is freed first. As merged, restored pages move to the head of another list, which
+    /// reverses their order.
     pub order: FreeOrder,
 }
 
@@ -114,8 +116,8 @@ pub fn release_plan(f: &HugetlbFeatures) -> ReleasePlan {
     }
 }
 
-/// How many threads fill a pool while a machine of so many nodes with memory and CPUs boots; `asked_for` is
-/// `hugepage_alloc_threads`, 0 if nobody said.
+/// Number of threads that fill a pool at boot on a machine with `nodes` nodes with memory and `cpus` CPUs.
+/// `asked_for` is `hugepage_alloc_threads`, 0 if not set.
 pub fn boot_threads(f: &HugetlbFeatures, nodes: u64, cpus: u64, asked_for: u64) -> u64 {
     match f.boot_threads {
         BootThreads::One => 1,
@@ -125,17 +127,17 @@ pub fn boot_threads(f: &HugetlbFeatures, nodes: u64, cpus: u64, asked_for: u64) 
     }
 }
 
-/// Who fills pools while the machine boots.
+/// Who fills pools at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootWorkers {
-    /// The thread that boots. Gigantic pages enter the pool as others do.
+    /// The booting thread. Gigantic pages are added to the pool like others.
     BootingThread,
-    /// Threads with cursors of their own; the pool's stays where it is. One a node prepares gigantic pages, each of which
-    /// enters the pool by itself (`padata_do_multithreaded`).
+    /// Several threads with cursors of their own; the pool's cursor does not move. One thread for each node
+    /// prepares gigantic pages and adds each to the pool by itself (`padata_do_multithreaded`).
     Threads,
 }
 
-/// Who fills pools: from 6.9 on several threads.
+/// Who fills pools at boot: since 6.9 several threads.
 pub fn boot_workers(f: &HugetlbFeatures) -> BootWorkers {
     match f.boot_threads {
         BootThreads::One => BootWorkers::BootingThread,
@@ -143,27 +145,29 @@ pub fn boot_workers(f: &HugetlbFeatures) -> BootWorkers {
     }
 }
 
-/// Whether a pool that a round of allocations has brought from `before` pages to `filled` of `wanted` gets another one:
-/// from 6.18 on, as pages that `optimizes` made give back memory, which another round may find.
+/// Whether a round that brought a pool from `before` to `filled` of `wanted` pages is followed by another:
+/// since 6.18, because optimising pages frees memory that another round may use (`optimizes`).
 pub fn fills_again(f: &HugetlbFeatures, optimizes: bool, before: u64, filled: u64, wanted: u64) -> bool {
     f.boot_retries && optimizes && filled != wanted && filled != before
 }
 
-/// How many struct pages of a gigantic page of `pages` boot makes; from 6.7 on not those that are given back.
+/// Number of struct pages that boot initialises for a gigantic page of `pages` pages: since 6.7 not those
+/// that are freed.
 pub fn struct_pages_at_boot(f: &HugetlbFeatures, pages: u64, is_optimized: bool) -> u64 {
     if f.skips_gigantic_tails && is_optimized { u64::from(STRUCT_PAGES_PER_PAGE) } else { pages }
 }
 
-/// In which shape boot makes the vmemmap of gigantic pages.
+/// The form in which boot makes the vmemmap of gigantic pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootVmemmap {
-    /// All of it; what is not needed is given back later.
+    /// In full; what is not needed is freed later.
     Full,
-    /// As it is to stay.
+    /// In its final, optimised form.
     Optimized,
 }
 
-/// In which shape boot makes the vmemmap of gigantic pages, which are to be optimised or not: from 6.15 on as it is to stay.
+/// The form in which boot makes the vmemmap of gigantic pages: since 6.15 the optimised one, if vmemmap is to
+/// be optimised.
 pub fn boot_vmemmap(f: &HugetlbFeatures, optimizes: bool) -> BootVmemmap {
     if f.optimized_at_boot && optimizes { BootVmemmap::Optimized } else { BootVmemmap::Full }
 }

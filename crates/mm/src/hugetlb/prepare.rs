@@ -1,4 +1,4 @@
-//! New huge pages on their way into a pool.
+//! Preparing new huge pages: optimising their vmemmap and adding them to the pool.
 //!
 //! ```text
 //!   page by page   optimise ─► L account ─► L enqueue;  optimise ─► L ─► L;  ...       before patch 6; demotion until 6.11
@@ -6,36 +6,37 @@
 //!                                          ─► L account and enqueue, for each          gigantic pages of boot, from 6.9 on
 //! ```
 //!
-//! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in mm/hugetlb.c.
+//! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in
+//! mm/hugetlb.c.
 
 use super::folio::Folio;
 use super::policy::{self, Per};
 use crate::hugetlb::vmemmap::list::OptimizeList;
 use crate::kernel::Kernel;
 
-/// How prepared pages enter the pool.
+/// How prepared pages are added to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entering {
     /// All under one hold.
     Together,
     /// Each under a hold of its own.
     Each,
-    /// Each under two, one to account for it and one to put it on its free list.
+    /// Each under two holds, one to count it and one to put it on its free list.
     Twice,
 }
 
-/// Pages that are being prepared.
+/// Pages being prepared.
 #[derive(Clone, Debug)]
 pub(crate) struct Preparing {
     h: usize,
     list: OptimizeList,
-    /// What comes after the list at hand, the next one last.
+    /// Pages to prepare after the current list, the next one last.
     rest: Vec<Folio>,
     entering: Entering,
 }
 
 impl Preparing {
-    /// As the kernel prepares new pages of pool `h`.
+    /// Prepares new pages of pool `h` as this kernel does.
     pub fn new(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
         match policy::prepared_per(&kernel.on.features.hugetlb) {
             Per::List => Preparing::list(kernel, h, folios),
@@ -43,13 +44,13 @@ impl Preparing {
         }
     }
 
-    /// `folios` as one list, in this order.
+    /// Prepares `folios` as one list, in this order.
     pub fn list(kernel: &Kernel, h: usize, folios: Vec<Folio>) -> Preparing {
         let list = OptimizeList::new(kernel, folios);
         Preparing { h, list, rest: Vec::new(), entering: Entering::Together }
     }
 
-    /// `folios` one by one, in this order.
+    /// Prepares `folios` one by one, in this order.
     pub fn page_by_page(kernel: &Kernel, h: usize, mut folios: Vec<Folio>) -> Preparing {
         folios.reverse();
         let list = match folios.pop() {
@@ -59,12 +60,12 @@ impl Preparing {
         Preparing { h, list, rest: folios, entering: Entering::Twice }
     }
 
-    /// The same, each page entering the pool by itself.
+    /// The same preparation, with each page added to the pool by itself.
     pub fn entering_each(self) -> Preparing {
         Preparing { entering: Entering::Each, ..self }
     }
 
-    /// One page, flush or hold; whether all are in the pool.
+    /// One step: a page, a flush or a hold of the lock. Returns whether all pages are in the pool.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         if !self.list.step(kernel) {
             return false;

@@ -1,4 +1,4 @@
-//! Pages that have left the pool go back to the allocator, their vmemmap first.
+//! Releasing huge pages that left the pool: restoring their vmemmap and freeing them.
 //!
 //! ```text
 //!   page by page       restore ─► hold: clear flag ─► free        a failure goes back to the pool as surplus
@@ -17,23 +17,23 @@ use crate::hugetlb::features::HugetlbFeatures;
 use crate::hugetlb::vmemmap::list::RestoreList;
 use crate::kernel::Kernel;
 
-/// Where releasing a list stands; of every list the next one is last.
+/// The state of a release; in every list the next page is last.
 #[derive(Clone, Debug)]
 enum Phase {
     /// Page by page.
     EachPage(Vec<Folio>),
-    /// One page of those, by itself; then the rest.
+    /// One page by itself, then the rest.
     Single(RestoreList, Vec<Folio>),
-    /// All pages first.
+    /// All pages are restored first.
     Restore(RestoreList),
-    /// Memory is short: complete pages are freed one by one, then the rest is tried again.
+    /// Memory is short: restored pages are freed one by one, then the rest is retried.
     FreeComplete(Vec<Folio>, Vec<Folio>),
-    /// All flags are clear.
+    /// All flags are cleared; the pages are freed.
     Free(Vec<Folio>),
     Done,
 }
 
-/// A list of pages on their way to the allocator.
+/// A list of pages being released.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     h: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// `folios` in the order in which they are worked off.
+    /// Releases `folios`, in this order, as this kernel does.
     pub fn new(features: &HugetlbFeatures, h: usize, mut folios: Vec<Folio>) -> Release {
         folios.reverse();
         match release_plan(features).restore {
@@ -54,17 +54,17 @@ impl Release {
         }
     }
 
-    /// Page by page, whatever lists are done like.
+    /// Releases `folios` page by page, in whatever way the kernel releases lists.
     pub fn each(h: usize, folios: Vec<Folio>) -> Release {
         Release { h, phase: Phase::EachPage(folios), each: true }
     }
 
-    /// Works all of it off.
+    /// Runs all steps.
     pub fn finish(mut self, kernel: &mut Kernel) {
         while !self.step(kernel) {}
     }
 
-    /// One allocation, page, flush or hold; whether all is done.
+    /// One step: an allocation, a page, a flush or a hold of the lock. Returns whether all is done.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::EachPage(mut folios) => match folios.pop() {
@@ -106,8 +106,8 @@ impl Release {
         matches!(self.phase, Phase::Done)
     }
 
-    /// A page by itself is restored and freed, or back in the pool. Where memory is short, one success is enough to
-    /// try the rest as a list again.
+    /// A single page was restored and is freed, or returns to the pool. When memory is short, one success is
+    /// enough to retry the rest as a list.
     fn one_done(&self, kernel: &mut Kernel, list: &RestoreList, rest: Vec<Folio>) -> Phase {
         match list.complete.first() {
             Some(&folio) => {
@@ -154,13 +154,13 @@ impl Release {
 }
 
 impl Kernel<'_> {
-    /// Under one hold, makes `folios` ordinary pages to others.
+    /// Clears the hugetlb flag of `folios` under one hold.
     fn clear_flags(&mut self, folios: &[Folio]) {
         self.hold_hugetlb_lock(folios.len());
         folios.iter().for_each(|&folio| self.parts.hugetlb.flags_mut(folio).hugetlb = false);
     }
 
-    /// Under one hold, takes pages that cannot be restored into the pool again, as free surplus pages
+    /// Returns pages that cannot be restored to the pool as free surplus pages, under one hold
     /// (`add_hugetlb_folio`).
     fn add_back_as_surplus(&mut self, h: usize, folios: &[Folio]) {
         self.hold_hugetlb_lock(folios.len());
@@ -172,7 +172,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs the worker that frees such pages until none is left.
+    /// Runs the worker that frees deferred pages until none is left (`free_hpage_workfn`).
     pub fn run_deferred_work(&mut self) {
         while let Some(release) = self.parts.hugetlb.release_deferred() {
             release.finish(self);
@@ -181,14 +181,14 @@ impl Kernel<'_> {
 }
 
 impl HugetlbPools {
-    /// Takes note that pages leave the pool: those with all of their vmemmap are ordinary pages from now on, the
-    /// others once it is restored.
+    /// Notes that a page left the pool. With full vmemmap it is an ordinary page from now on, otherwise once
+    /// its vmemmap is restored.
     pub(crate) fn note_removed(&mut self, folio: Folio) {
         let flags = self.flags_mut(folio);
         flags.hugetlb = flags.optimized;
     }
 
-    /// Frees what could not be freed where it was given up, one page at a time (`free_hpage_workfn`).
+    /// The release of one page that its last user could not free (`free_hpage_workfn`).
     pub(crate) fn release_deferred(&mut self) -> Option<Release> {
         let folio = self.deferred.pop()?;
         Some(Release::each(self.hstate_of(folio.order), vec![folio]))

@@ -1,9 +1,9 @@
-//! Using huge pages: promises made by mmap, pages taken at a fault, pages that come back.
+//! Using huge pages: reservations by mmap, allocation in page faults, and freeing.
 //!
 //! ```text
 //!   reserve 3   resv += 3     what free pages do not cover is allocated as surplus, up to nr_overcommit
-//!   fault       a free page, one promise less; without a promise a page beyond those promised, or a surplus page
-//!   free        promised again?  surplus on its node, or temporary? ─► to the allocator, later if it is optimised
+//!   fault       a free page, resv - 1; without a reservation an unreserved free page, or a surplus page
+//!   free        reserved again?  surplus on its node, or temporary?  ─► to the allocator, later if it is optimised
 //!                                otherwise ─► the free list
 //! ```
 //!
@@ -18,22 +18,23 @@ use crate::allocator::request::Placement;
 use crate::hugetlb::vmemmap::list::OptimizeList;
 use crate::kernel::Kernel;
 
-/// No huge page can be had or promised (ENOMEM; at a fault SIGBUS).
+/// No huge page can be allocated or reserved (ENOMEM; SIGBUS in a page fault).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no huge page can be had (ENOMEM); raise nr_hugepages or nr_overcommit_hugepages")]
 pub struct NoHugePage;
 
-/// How a page is used.
+/// Whether a page was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A promise is redeemed.
+    /// It uses a reservation.
     Reserved,
-    /// Nothing was promised.
+    /// It was not reserved.
     Unreserved,
 }
 
 impl Kernel<'_> {
-    /// Promises `delta` pages of pool `h` (`hugetlb_acct_memory`).
+    /// Reserves `delta` pages of pool `h` (`hugetlb_acct_memory`). Surplus pages are allocated for what free
+    /// pages do not cover.
     pub fn reserve_huge_pages(&mut self, h: usize, delta: u64) -> Result<(), NoHugePage> {
         self.hold_hugetlb_lock(1);
         let mut fresh = Vec::new();
@@ -62,7 +63,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Takes `n` promises back, and surplus pages that they kept alive (`return_unused_surplus_pages`).
+    /// Returns `n` reservations, and frees surplus pages that they kept (`return_unused_surplus_pages`).
     pub fn unreserve_huge_pages(&mut self, h: usize, n: u64) {
         self.hold_hugetlb_lock(1);
         let nodes = self.parts.allocator.nodes_with_memory();
@@ -81,7 +82,7 @@ impl Kernel<'_> {
         Release::new(&self.on.features.hugetlb, h, removed).finish(self);
     }
 
-    /// A page of pool `h` for a task (`alloc_hugetlb_folio`).
+    /// Allocates a page of pool `h` in a page fault (`alloc_hugetlb_folio`).
     pub fn take_huge_page(&mut self, h: usize, how: Use) -> Result<Folio, NoHugePage> {
         self.hold_hugetlb_lock(1);
         let nodes = self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu));
@@ -98,7 +99,8 @@ impl Kernel<'_> {
         self.alloc_surplus(h).ok_or(NoHugePage)
     }
 
-    /// The last user of `folio` is gone (`free_huge_folio`); `again`: the promise that it redeemed holds again.
+    /// Frees `folio` after its last user is gone (`free_huge_folio`). `again`: its reservation becomes valid
+    /// again.
     pub fn put_huge_page(&mut self, folio: Folio, again: bool) {
         self.hold_hugetlb_lock(1);
         let h = self.parts.hugetlb.hstate_of(folio.order);
@@ -117,15 +119,15 @@ impl Kernel<'_> {
         }
         self.parts.hugetlb.note_removed(folio);
         if self.parts.hugetlb.is_optimized(folio) {
-            // Restoring allocates, which may not be done here.
+            // Restoring vmemmap allocates memory, which is not allowed here.
             self.parts.hugetlb.deferred.push(folio);
         } else {
             self.free_to_allocator(folio);
         }
     }
 
-    /// A page that stands in for another while that one moves; it counts as one of the pool and leaves with its last
-    /// user (`alloc_migrate_hugetlb_folio`).
+    /// Allocates a temporary page as the target of a migration. It counts as a page of the pool, and its last
+    /// user frees it (`alloc_migrate_hugetlb_folio`).
     pub fn take_temporary_huge_page(&mut self, h: usize) -> Result<Folio, NoHugePage> {
         let folio = self.alloc_fresh(h, Placement::Local).ok_or(NoHugePage)?;
         OptimizeList::single(&self.on.features.hugetlb, folio).finish(self);
@@ -136,7 +138,7 @@ impl Kernel<'_> {
         Ok(folio)
     }
 
-    /// A page beyond the pool's size (`alloc_surplus_hugetlb_folio`), not on a free list.
+    /// Allocates a surplus page, which is on no free list (`alloc_surplus_hugetlb_folio`).
     fn alloc_surplus(&mut self, h: usize) -> Option<Folio> {
         self.hold_hugetlb_lock(1);
         let may = |hstate: &super::Hstate| hstate.counters().surplus < hstate.nr_overcommit;
@@ -151,7 +153,7 @@ impl Kernel<'_> {
         Some(folio)
     }
 
-    /// Lets surplus pages that are on no free list leave the pool, and releases them.
+    /// Removes surplus pages that are on no free list from the pool and releases them.
     fn release_surplus(&mut self, h: usize, folios: Vec<Folio>) {
         for &folio in &folios {
             let node = self.parts.allocator.node_of(folio.pfn);

@@ -1,4 +1,4 @@
-//! Growing or shrinking a pool to a size (`set_max_huge_pages`).
+//! Resizing a pool (`set_max_huge_pages`).
 //!
 //! ```text
 //!   deferred work ─► L ─► surplus pages count as persistent ─► grow  ─► L ─► shrink ─► release ─► L ─► in use beyond the
@@ -7,7 +7,7 @@
 //!   grow, as a list      (allocate ─► L) ... ─► optimise list ─► L account and enqueue all ─► L
 //! ```
 //!
-//! L is a hold of hugetlb_lock. Pages that cannot be had end the growth; that is no error.
+//! L is a hold of hugetlb_lock. If no more pages can be allocated, growing ends without an error.
 
 use super::folio::Folio;
 use super::hstate::Page;
@@ -18,12 +18,12 @@ use crate::kernel::Kernel;
 use crate::kernel::Parts;
 use machine::Node;
 
-/// How large the pool shall be.
+/// What a resize changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The pool, its pages taken from and given to these nodes.
+    /// The pool, with pages allocated on and freed from these nodes.
     Pool(Vec<Node>),
-    /// One node's part.
+    /// One node's part of the pool.
     Node(Node),
 }
 
@@ -40,7 +40,7 @@ enum Phase {
     Done,
 }
 
-/// A resize that is under way.
+/// A resize in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Resize {
     h: usize,
@@ -48,13 +48,13 @@ pub(crate) struct Resize {
     count: u64,
     nodes: Vec<Node>,
     fresh: Vec<Folio>,
-    /// No more pages could be had.
+    /// An allocation failed.
     short: bool,
     phase: Phase,
 }
 
 impl Resize {
-    /// To `count` pages.
+    /// A resize to `count` pages.
     pub fn new(h: usize, target: Target, count: u64) -> Resize {
         Resize {
             h,
@@ -67,12 +67,12 @@ impl Resize {
         }
     }
 
-    /// The size that the whole pool was to have.
+    /// The size wanted for the whole pool.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// One page, flush or hold; whether all is done.
+    /// One step: a page, a flush or a hold of the lock. Returns whether the resize has ended.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let h = self.h;
         self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
@@ -125,7 +125,7 @@ impl Resize {
         matches!(self.phase, Phase::Done)
     }
 
-    /// The first hold: what the write means for the whole pool, and surplus pages that now count as asked for.
+    /// The first hold: computes the size of the whole pool, and turns surplus pages into persistent ones.
     fn begin(&mut self, kernel: &mut Kernel) {
         kernel.hold_hugetlb_lock(0);
         let hstate = &mut kernel.parts.hugetlb.hstates[self.h];
@@ -160,14 +160,14 @@ impl Resize {
         if self.short { Phase::Publish } else { Phase::Grow }
     }
 
-    /// The list of new pages, the latest first.
+    /// Prepares the new pages, the latest first.
     fn prepare(&mut self, kernel: &Kernel) -> Phase {
         let mut folios = std::mem::take(&mut self.fresh);
         folios.reverse();
         Phase::Prepare(Preparing::new(kernel, self.h, folios))
     }
 
-    /// Takes free pages out of the pool, the latest first in the list.
+    /// Takes free pages out of the pool; the latest is first in the list.
     fn remove(&self, kernel: &mut Kernel) -> Vec<Folio> {
         let f = &kernel.on.features.hugetlb;
         let mut removed = Vec::new();
@@ -185,7 +185,7 @@ impl Resize {
         removed
     }
 
-    /// The last hold: pages in use beyond the size become surplus, and the size is what it is.
+    /// The last hold: pages in use beyond the wanted size become surplus, and `max_huge_pages` is set.
     fn publish(&mut self, mm: &mut Parts) {
         let hstate = &mut mm.hugetlb.hstates[self.h];
         while !self.short && self.count < hstate.counters().persistent() && hstate.make_surplus(&self.nodes) {
@@ -195,7 +195,7 @@ impl Resize {
 }
 
 impl Kernel<'_> {
-    /// Under one hold, accounts for pages of the pool and puts them on their free lists.
+    /// Counts pages and puts them on their free lists, under one hold.
     pub(crate) fn add_to_pool(&mut self, h: usize, folios: &[Folio]) {
         self.hold_hugetlb_lock(2 * folios.len());
         for &folio in folios {

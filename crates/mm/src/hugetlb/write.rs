@@ -1,4 +1,4 @@
-//! Writing to the files that change pools, as a task does with `echo`.
+//! Writes to the files that resize pools, as `echo` makes them.
 //!
 //! ```text
 //!   vm.nr_hugepages                             sysctl: the default size, all nodes
@@ -9,10 +9,11 @@
 //!   any other name                              a setting, see [`crate::sysctl`]
 //! ```
 //!
-//! A resize takes long, so a write is made in steps. Numbers are read as the kernel reads them: a sysctl takes the
-//! first number and refuses what does not fit with EINVAL, a file in sysfs takes one number and nothing else and
-//! refuses what does not fit with ERANGE.
-//! In the kernel: `hugetlb_sysctl_handler_common`, `nr_hugepages_store_common`, `demote_store` in mm/hugetlb.c.
+//! A resize takes long, so a write is done in steps. Numbers are parsed as the kernel does: a sysctl takes
+//! the first number and rejects one that does not fit with EINVAL; a sysfs file takes a single number and
+//! rejects one that does not fit with ERANGE.
+//! In the kernel: `hugetlb_sysctl_handler_common`, `nr_hugepages_store_common`, `demote_store` in
+//! mm/hugetlb.c.
 
 use super::demote::Demote;
 use super::resize::{Resize, Target};
@@ -26,50 +27,36 @@ use thiserror::Error;
 /// Files of the default size.
 const VM_FILES: [&str; 3] = ["vm.nr_hugepages", "vm.nr_hugepages_mempolicy", "vm.nr_overcommit_hugepages"];
 
-/// Why the kernel refuses a write.
+/// Why a write is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WriteError {
-    /// The path does not exist.
+    /// The file does not exist.
     #[error("{file}: no such file or directory (ENOENT): {remedy}")]
     NoFile {
-        /// What was written to.
         file: String,
-        /// What there is instead.
+        /// Which files exist instead.
         remedy: String,
     },
-    /// No number, or not one that can be.
+    /// The value is not a number, or not a valid one.
     #[error("{file} = {value:?}: invalid argument (EINVAL); it takes a number of pages, 0 and more")]
-    Invalid {
-        /// What was written to.
-        file: String,
-        /// What was written.
-        value: String,
-    },
-    /// A number that does not fit into 64 bits.
+    Invalid { file: String, value: String },
+    /// The number does not fit into 64 bits.
     #[error("{file} = {value}: numerical result out of range (ERANGE); it takes up to 18446744073709551615")]
-    Range {
-        /// What was written to.
-        file: String,
-        /// What was written.
-        value: String,
-    },
-    /// Surplus pages of this size are not to be had.
+    Range { file: String, value: String },
+    /// Pages of this size cannot be surplus.
     #[error("{file}: invalid argument (EINVAL): gigantic pages cannot be surplus; set nr_hugepages instead")]
-    Gigantic {
-        /// What was written to.
-        file: String,
-    },
-    /// A setting.
+    Gigantic { file: String },
+    /// The file is a setting, and that rejected the value.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
 
-/// What a write came to, in huge pages.
+/// The result of a write, in huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOutcome {
-    /// What the pool was to have, or how many pages were to be demoted.
+    /// The wanted size of the pool, or the number of pages to demote.
     pub wanted: u64,
-    /// What it has: persistent pages, or pages demoted.
+    /// The resulting number of persistent pages, or of pages demoted.
     pub reached: u64,
 }
 
@@ -80,7 +67,7 @@ enum Progress {
     Nothing,
 }
 
-/// A write that is under way.
+/// A write in progress.
 #[derive(Clone, Debug)]
 pub struct Write {
     progress: Progress,
@@ -88,7 +75,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// What it came to, once it is done; `None` for settings.
+    /// The result, once the write is done; `None` for settings.
     pub fn outcome(&self) -> Option<WriteOutcome> {
         self.outcome
     }
@@ -107,7 +94,7 @@ struct PoolFile<'a> {
 }
 
 impl HugetlbPools {
-    /// The pool of huge pages of `order`, which is one of [`ORDERS`].
+    /// Index of the pool for `order`, one of [`ORDERS`].
     pub(crate) fn hstate_of(&self, order: u8) -> usize {
         ORDERS.iter().position(|&known| known == order).expect("an order that a pool exists for")
     }
@@ -150,7 +137,7 @@ impl HugetlbPools {
     }
 }
 
-/// The number in a write, as the kernel reads it there.
+/// Parses the number in a write, as the kernel does for this file.
 fn number(file: &str, value: &str) -> Result<u64, WriteError> {
     let (file, sysctl) = (file.to_string(), file.starts_with("vm."));
     let text = value.trim_ascii();
@@ -166,8 +153,8 @@ fn number(file: &str, value: &str) -> Result<u64, WriteError> {
 }
 
 impl Kernel<'_> {
-    /// Goes on with a write for a bounded while: one page, one flush, one hold of a lock. The CPU, whose task writes,
-    /// must be the one furthest behind. Whether all is done.
+    /// Advances a write by one bounded step: a page, a flush or a hold of a lock. The CPU, whose task writes,
+    /// must be the one furthest behind. Returns whether the write is done.
     pub fn step_write(&mut self, write: &mut Write) -> bool {
         let (done, outcome) = match &mut write.progress {
             Progress::Resize(resize, h) => {
@@ -192,7 +179,7 @@ impl Kernel<'_> {
         done
     }
 
-    /// Makes a write in one go.
+    /// Runs all steps of a write.
     pub fn finish_write(&mut self, mut write: Write) -> Option<WriteOutcome> {
         while !self.step_write(&mut write) {}
         write.outcome
@@ -200,8 +187,7 @@ impl Kernel<'_> {
 }
 
 impl MemoryManager {
-    /// Begins `echo value > file`. What is refused is refused here; all else happens in
-    /// [`Kernel::step_write`].
+    /// Begins `echo value > file`. All errors are returned here; the work happens in [`Kernel::step_write`].
     pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
         let Some(PoolFile { h, node, attribute }) = self.parts.hugetlb.file(file)? else {
             self.set(file, value).map_err(|error| match error {

@@ -1,14 +1,15 @@
-//! Many huge pages on their way to less vmemmap, or back to all of it.
+//! Optimising or restoring the vmemmap of a list of huge pages.
 //!
 //! ```text
 //!   optimise   [split each ─► FLUSH] ─► for each page: remap, [flush], [free frames] ─► [FLUSH] ─► [free frames]
 //!   restore    for each page: allocate frames, restore, [flush] ─► [FLUSH]
 //! ```
 //!
-//! What stands in brackets is there or not as the plan of the list says ([`super::policy`]). A list is worked off in steps:
-//! one allocation, one page, one flush or one frame. A step touches what others share only at its beginning, so what other
-//! CPUs do meanwhile happens in between.
-//! In the kernel: `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in mm/hugetlb_vmemmap.c.
+//! The steps in brackets depend on the plan of the list ([`super::policy`]). A list is processed in steps:
+//! one allocation, one page, one flush or one frame. A step touches shared state only at its beginning, so
+//! that other CPUs act in between.
+//! In the kernel: `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in
+//! mm/hugetlb_vmemmap.c.
 
 use super::Frame;
 use super::policy::{FirstPass, FrameOrder, OptimizePlan, RestorePlan};
@@ -20,7 +21,7 @@ use crate::hugetlb::policy::Per;
 use crate::kernel::Kernel;
 use std::collections::VecDeque;
 
-/// Where optimising a list stands; numbers are places in it.
+/// The state of optimising a list; numbers are positions in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Split(usize),
@@ -28,35 +29,35 @@ enum Pass {
     Begin(usize),
     Remap(usize),
     FlushRemaps,
-    /// Frees frames, then goes on at this place.
+    /// Frees frames, then continues at this position.
     Free(usize),
     Done,
 }
 
-/// A list of huge pages on their way to less vmemmap.
+/// A list of huge pages whose vmemmap is being optimised.
 #[derive(Clone, Debug)]
 pub(crate) struct OptimizeList {
     folios: Vec<Folio>,
     plan: OptimizePlan,
     pass: Pass,
     how: How,
-    /// Readers of struct pages are still to be waited for.
+    /// The RCU grace period is still to be waited for.
     awaits_readers: bool,
-    /// The page at hand has failed once.
+    /// The current page has failed once.
     retried: bool,
     freed: VecDeque<Frame>,
 }
 
 impl OptimizeList {
-    /// `folios` in the order in which they are worked off.
+    /// Optimises `folios` in this order.
     pub fn new(kernel: &Kernel, folios: Vec<Folio>) -> OptimizeList {
-        // A pass over the list touches at least a page of struct pages and its copy for each huge page. If that is more
-        // than the last-level cache holds, the next pass finds nothing there.
+        // A pass over the list touches at least a page of struct pages and its copy for each huge page. If
+        // that exceeds the last-level cache, the next pass finds nothing in it.
         let cold = folios.len() as u64 * 2 * 4096 > kernel.on.machine.topology.last_level_bytes();
         OptimizeList::planned(OptimizePlan::of_list(&kernel.on.features.hugetlb), folios, cold)
     }
 
-    /// One huge page by itself (`hugetlb_vmemmap_optimize_folio`).
+    /// Optimises one huge page by itself (`hugetlb_vmemmap_optimize_folio`).
     pub fn single(features: &HugetlbFeatures, folio: Folio) -> OptimizeList {
         let cold = false;
         OptimizeList::planned(OptimizePlan::of_page(features), vec![folio], cold)
@@ -83,12 +84,12 @@ impl OptimizeList {
         &self.folios
     }
 
-    /// Works all of it off.
+    /// Runs all steps.
     pub fn finish(mut self, kernel: &mut Kernel) {
         while !self.step(kernel) {}
     }
 
-    /// One step; whether all is done.
+    /// One step. Returns whether all is done.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         self.pass = match self.pass {
             Pass::Split(at) => match self.folios.get(at) {
@@ -100,7 +101,7 @@ impl OptimizeList {
                     if goes_on { Pass::Split(at + 1) } else { Pass::FlushSplits }
                 }
             },
-            // Unconditional: with nothing to optimise, and even with an empty list.
+            // Unconditional: even if nothing is optimised or the list is empty.
             Pass::FlushSplits => {
                 kernel.flush_all();
                 Pass::Begin(0)
@@ -132,7 +133,7 @@ impl OptimizeList {
         self.pass == Pass::Done
     }
 
-    /// The frame that is to be freed next.
+    /// The frame to be freed next.
     fn next_frame(&mut self) -> Option<Frame> {
         match self.plan.frame_order {
             FrameOrder::FirstIn => self.freed.pop_front(),
@@ -154,7 +155,8 @@ impl OptimizeList {
         let retry = remapped.is_err() && !self.retried && self.plan.retries(self.freed.len());
         self.retried = retry;
         if retry {
-            // What has been saved so far may be what is missing. Whatever comes of it, the page is usable.
+            // The frames freed so far may be what is missing. Whether or not the retry succeeds, the page is
+            // usable.
             if self.plan.flush_remaps == Per::List {
                 kernel.flush_all();
             }
@@ -170,28 +172,28 @@ impl OptimizeList {
 /// A list of huge pages whose vmemmap is being restored.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoreList {
-    /// Still to do, the next one last.
+    /// Pages still to be restored, the next one last.
     pub waiting: Vec<Folio>,
-    /// Have all of their vmemmap, the latest last.
+    /// Pages with full vmemmap, the latest last.
     pub complete: Vec<Folio>,
-    /// Could not be restored.
+    /// Pages that could not be restored.
     pub failed: Vec<Folio>,
     /// How many of `complete` had to be restored.
     pub restored: u64,
     plan: RestorePlan,
-    /// Readers of struct pages are still to be waited for.
+    /// The RCU grace period is still to be waited for.
     awaits_readers: bool,
-    /// Frames for the next one, as far as there are any.
+    /// Frames allocated so far for the next page.
     frames: Vec<Frame>,
 }
 
 impl RestoreList {
-    /// Pages in the order in which they are worked off, the next one last; also another try at what is left of a list.
+    /// Restores a list of pages, the next one last; also used to retry the rest of a list.
     pub fn new(features: &HugetlbFeatures, waiting: Vec<Folio>) -> RestoreList {
         RestoreList::planned(RestorePlan::of_list(features), waiting)
     }
 
-    /// One huge page by itself (`hugetlb_vmemmap_restore_folio`).
+    /// Restores one huge page by itself (`hugetlb_vmemmap_restore_folio`).
     pub fn single(features: &HugetlbFeatures, folio: Folio) -> RestoreList {
         RestoreList::planned(RestorePlan::of_page(features), vec![folio])
     }
@@ -208,8 +210,8 @@ impl RestoreList {
         }
     }
 
-    /// One allocation, one page, or the flush at the end; whether all is done that can be. Where the first failure
-    /// is the end, that page and the rest stay in `waiting`.
+    /// One step: an allocation, a page, or the flush at the end. Returns whether it has ended. If the first
+    /// failure ends it, the failed page and the rest stay in `waiting`.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let Some(&folio) = self.waiting.last() else { return self.end(kernel) };
         if !kernel.parts.hugetlb.is_optimized(folio) {

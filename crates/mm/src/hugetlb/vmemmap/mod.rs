@@ -1,4 +1,4 @@
-//! The map of struct pages as memory of its own: which frame holds which struct pages.
+//! The vmemmap: the struct pages as memory, and which frame holds which of them.
 //!
 //! ```text
 //!   struct pages   │ 128 MiB of memory │ 128 MiB of memory │ ...      each section has 512 vmemmap pages
@@ -7,9 +7,9 @@
 //!   a huge page's 8 PTEs:     plain  a b c d e f g h      optimised  a'a'a'a'a'a'a'a'   (a' a copy of a; a to h are free)
 //! ```
 //!
-//! Frames come from boot (the tail of each node's memory) or from the buddy allocator. This module knows the frames;
-//! [`remap`] changes them, one huge page at a time, and [`list`] for many; [`policy`] says in which passes and when caches are
-//! flushed, which is what the batching series is about.
+//! Frames come from boot (the tail of each node's memory) or from the buddy allocator. This module knows the
+//! frames; [`remap`] changes them for one huge page, [`list`] for many; [`policy`] decides on passes and TLB
+//! flushes, which is what the batching series is about.
 //! In the kernel: mm/hugetlb_vmemmap.c, mm/sparse-vmemmap.c.
 
 pub mod list;
@@ -20,23 +20,22 @@ use crate::allocator::memory_map::{MemoryRange, PAGES_PER_SECTION, SECTION_MEMMA
 use crate::allocator::page::Pfn;
 use std::ops::Range;
 
-/// A frame that holds struct pages, or held some.
+/// A page frame that holds, or held, struct pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it is.
     pub pfn: Pfn,
-    /// Boot reserved it; freeing it makes it managed memory.
+    /// It was reserved by boot; freeing it makes it managed memory.
     pub reserved: bool,
 }
 
-/// Memory whose struct pages lie in consecutive frames since boot.
+/// A range of vmemmap pages that are in consecutive frames since boot.
 #[derive(Clone, Debug)]
 struct Run {
     vmemmap: Range<u32>,
     first_frame: Pfn,
 }
 
-/// Page-table entries of a section that is no longer mapped by a PMD leaf.
+/// The PTEs of a section whose PMD mapping was split.
 #[derive(Clone, Debug)]
 struct Section {
     frames: [Frame; SECTION_MEMMAP_PAGES as usize],
@@ -46,17 +45,17 @@ struct Section {
 #[derive(Clone, Debug, Default)]
 pub struct Vmemmap {
     runs: Vec<Run>,
-    /// `None`: mapped by a PMD leaf, or not there.
+    /// `None` if the section is PMD-mapped, or does not exist.
     sections: Vec<Option<Box<Section>>>,
     /// `nr_memmap_boot_pages`.
     nr_boot_pages: i64,
-    /// `nr_memmap_pages`; falls below zero where boot's frames are freed one for one, as the kernel's does.
+    /// `nr_memmap_pages`; may be negative, as in the kernel, if frames of boot are replaced one for one.
     nr_pages: i64,
 }
 
 impl Vmemmap {
-    /// The map of a machine with this memory, as boot leaves it: whole sections, their frames in the order of their
-    /// struct pages. Memory of a node without a tail that could hold them has no map here.
+    /// The vmemmap after boot: whole sections, their frames in the order of their struct pages. Memory of a
+    /// node without a tail that could hold its struct pages has no vmemmap here.
     pub fn new(memory: &[MemoryRange]) -> Vmemmap {
         let mut ranges: Vec<&MemoryRange> = memory.iter().collect();
         ranges.sort_by_key(|range| (range.node, range.spanned.start));
@@ -69,7 +68,7 @@ impl Vmemmap {
             let mut next_frame = tail.start;
             for range in own {
                 let end = range.free.end.max(range.memmap.end);
-                // Two ranges may meet within a section; the first one maps it.
+                // Two ranges may share a section; the first one maps it.
                 let first = (range.spanned.start / PAGES_PER_SECTION * SECTION_MEMMAP_PAGES).max(mapped);
                 let vmemmap = first..end.div_ceil(PAGES_PER_SECTION) * SECTION_MEMMAP_PAGES;
                 let frames = vmemmap.len() as Pfn;
@@ -86,12 +85,12 @@ impl Vmemmap {
         map
     }
 
-    /// Whether the struct pages in these vmemmap pages are mapped at all.
+    /// Whether these vmemmap pages are mapped at all.
     pub fn contains(&self, vmemmap: &Range<u32>) -> bool {
         self.runs.iter().any(|run| run.vmemmap.start <= vmemmap.start && vmemmap.end <= run.vmemmap.end)
     }
 
-    /// `nr_memmap_boot_pages`: frames that hold struct pages since boot.
+    /// `nr_memmap_boot_pages`: frames reserved by boot that hold struct pages.
     pub fn nr_memmap_boot_pages(&self) -> i64 {
         self.nr_boot_pages
     }
@@ -101,12 +100,12 @@ impl Vmemmap {
         self.nr_pages
     }
 
-    /// Whether the section of this vmemmap page is mapped by a PMD leaf still.
+    /// Whether the section of a vmemmap page is still PMD-mapped.
     fn is_leaf(&self, page: u32) -> bool {
         self.sections[(page / SECTION_MEMMAP_PAGES) as usize].is_none()
     }
 
-    /// Replaces the PMD leaf by entries for the same frames.
+    /// Splits the PMD mapping of a section into PTEs for the same frames.
     fn split(&mut self, page: u32) {
         let first = page / SECTION_MEMMAP_PAGES * SECTION_MEMMAP_PAGES;
         let run =
@@ -116,7 +115,7 @@ impl Vmemmap {
         self.sections[(first / SECTION_MEMMAP_PAGES) as usize] = Some(Box::new(Section { frames }));
     }
 
-    /// Splits all sections at no cost: on a kernel that has run for long they may be split already.
+    /// Splits all sections at no cost, as they may be on a kernel that has run for long.
     pub(crate) fn split_all(&mut self) {
         for page in (0..self.sections.len() as u32).map(|section| section * SECTION_MEMMAP_PAGES) {
             if self.is_leaf(page) && self.runs.iter().any(|run| run.vmemmap.contains(&page)) {
@@ -125,13 +124,13 @@ impl Vmemmap {
         }
     }
 
-    /// The frame of a vmemmap page in a section that was split.
+    /// The frame of a vmemmap page in a split section.
     fn frame(&mut self, page: u32) -> &mut Frame {
         let section = self.sections[(page / SECTION_MEMMAP_PAGES) as usize].as_mut();
         &mut section.expect("the section was split before").frames[(page % SECTION_MEMMAP_PAGES) as usize]
     }
 
-    /// Whether the vmemmap pages `vmemmap` all have the frame of the first.
+    /// Whether the vmemmap pages all share the frame of the first.
     pub fn is_shared(&self, vmemmap: &Range<u32>) -> bool {
         let frame = |page: u32| {
             let section = self.sections[(page / SECTION_MEMMAP_PAGES) as usize].as_ref()?;
@@ -141,7 +140,7 @@ impl Vmemmap {
         first.is_some() && vmemmap.clone().all(|page| frame(page) == first)
     }
 
-    /// Frames of the split sections, each once.
+    /// Frames of the split sections, without duplicates.
     pub fn frames_of_split_sections(&self) -> Vec<Pfn> {
         let mut frames: Vec<Pfn> =
             self.sections.iter().flatten().flat_map(|section| section.frames.iter().map(|f| f.pfn)).collect();
@@ -150,7 +149,7 @@ impl Vmemmap {
         frames
     }
 
-    /// Sections that were split; each holds a page of page table for ever.
+    /// Number of split sections; each keeps a page-table page for ever.
     pub fn nr_split_sections(&self) -> u64 {
         self.sections.iter().flatten().count() as u64
     }

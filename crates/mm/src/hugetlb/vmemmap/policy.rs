@@ -1,4 +1,4 @@
-//! What the kernel decides about vmemmap of huge pages: in which passes a list is worked off, and when caches hear of it.
+//! Decisions about the vmemmap of huge pages: in which passes a list is processed, and when TLBs are flushed.
 //!
 //! ```text
 //!   optimise   page by page                          remap, flush, free; remap, flush, free; ...
@@ -9,9 +9,9 @@
 //!              + patch 12   flush at the end         restore ... FLUSH
 //! ```
 //!
-//! A plan is made once for a list; who works it off ([`super::list`]) knows no release. Pure functions. In the kernel:
-//! `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in mm/hugetlb_vmemmap.c; `flush_tlb_kernel_range`
-//! in arch/x86/mm/tlb.c.
+//! A plan is made once for a list; the code that carries it out ([`super::list`]) knows no release. Pure
+//! functions. In the kernel: `hugetlb_vmemmap_optimize_folios`, `hugetlb_vmemmap_restore_folios` in
+//! mm/hugetlb_vmemmap.c; `flush_tlb_kernel_range` in arch/x86/mm/tlb.c.
 
 use crate::allocator::request::Placement;
 use crate::hugetlb::features::{HugetlbFeatures, RestoreFlush, RestoreStyle, SplitPass};
@@ -19,51 +19,50 @@ use crate::hugetlb::policy::Per;
 use machine::Node;
 use machine::tlb::Flush;
 
-/// What optimising a list begins with.
+/// The first pass of optimising a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstPass {
-    /// Nothing: pages keep their vmemmap.
+    /// None: pages keep their vmemmap.
     None,
-    /// A pass over the list that splits all of its PMD leaves, and a flush.
+    /// A pass that splits all PMD mappings of the list, then a flush.
     Split,
-    /// The first page, which splits what it needs.
+    /// Remapping, in which each page splits what it needs.
     Remap,
 }
 
-/// Which of the frames that wait to be freed is next.
+/// The order in which replaced frames are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameOrder {
-    /// The one that was replaced first.
+    /// The frame replaced first.
     FirstIn,
-    /// The one that was replaced last.
+    /// The frame replaced last.
     LastIn,
 }
 
-/// How huge pages give back their vmemmap.
+/// How the vmemmap of huge pages is optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptimizePlan {
-    /// What comes first.
     pub first: FirstPass,
-    /// Each split of the first pass is flushed by itself.
+    /// Each split of the first pass flushes.
     pub flushes_each_split: bool,
-    /// The first pass ends at a split that fails; remapping tries again.
+    /// The first pass ends at a failed split; remapping tries it again.
     pub splits_until_failure: bool,
-    /// A split that comes up while a page is remapped is flushed at once.
+    /// A split during remapping flushes at once.
     pub flushes_late_splits: bool,
-    /// What was remapped is flushed after each page, or after the list.
+    /// Whether TLBs are flushed after each remapped page or after the list.
     pub flush_remaps: Per,
-    /// Frames are freed after each page, or after the list.
+    /// Whether frames are freed after each page or after the list.
     pub free_frames: Per,
-    /// Which frame is freed next.
     pub frame_order: FrameOrder,
-    /// The first page that is optimised waits for readers of struct pages (`synchronize_rcu`).
+    /// The first page that is optimised waits for an RCU grace period (`synchronize_rcu`).
     pub waits_for_readers: bool,
-    /// A page that failed is tried again even if no frame could be freed for it.
+    /// A page that failed is retried even if no frame could be freed for it.
     retries_without_frames: bool,
 }
 
 impl OptimizePlan {
-    /// Of a list. Patch 6 collects pages and patch 7 optimises them: between the two nothing does.
+    /// The plan for a list. Patch 6 collects pages and patch 7 optimises them, so with patch 6 alone none is
+    /// optimised.
     pub fn of_list(f: &HugetlbFeatures) -> OptimizePlan {
         let per = |list| if list { Per::List } else { Per::Page };
         OptimizePlan {
@@ -78,9 +77,9 @@ impl OptimizePlan {
         }
     }
 
-    /// Of one huge page by itself.
+    /// The plan for one huge page by itself.
     pub fn of_page(f: &HugetlbFeatures) -> OptimizePlan {
-        // As posted in v3, patch 10 passed "no flush" where "flush" was meant, and the other way round.
+        // As posted in v3, patch 10 passed "no flush" where "flush" was meant, and vice versa.
         let swapped = f.split_pass == SplitPass::FlushEach;
         OptimizePlan {
             first: FirstPass::Remap,
@@ -89,31 +88,31 @@ impl OptimizePlan {
             flushes_late_splits: !swapped,
             flush_remaps: Per::Page,
             free_frames: Per::Page,
-            // With a list of its own for frames, patch 9 also turned their order round.
+            // With a list of its own for frames, patch 9 also reversed their order.
             frame_order: if f.free_frames_once { FrameOrder::LastIn } else { FrameOrder::FirstIn },
             waits_for_readers: f.waits_for_readers,
             retries_without_frames: !f.retry_if_frames,
         }
     }
 
-    /// Whether a page for which memory ran out is tried once more after `frames` have been freed.
+    /// Whether a page that ran out of memory is retried after `frames` frames have been freed.
     pub fn retries(&self, frames: usize) -> bool {
         self.free_frames == Per::List && (frames > 0 || self.retries_without_frames)
     }
 }
 
-/// How huge pages get their vmemmap back.
+/// How the vmemmap of huge pages is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestorePlan {
-    /// The first page that is restored waits for readers of struct pages (`synchronize_rcu`).
+    /// The first page that is restored waits for an RCU grace period (`synchronize_rcu`).
     pub waits_for_readers: bool,
-    /// The first failure is the end; otherwise pages that fail are put aside.
+    /// The first failure ends the restore; otherwise pages that fail are set aside.
     pub until_failure: bool,
     flush: RestoreFlush,
 }
 
 impl RestorePlan {
-    /// Of a list.
+    /// The plan for a list.
     pub fn of_list(f: &HugetlbFeatures) -> RestorePlan {
         RestorePlan {
             until_failure: f.restore_style == RestoreStyle::UntilFailure,
@@ -122,7 +121,7 @@ impl RestorePlan {
         }
     }
 
-    /// Of one huge page by itself.
+    /// The plan for one huge page by itself.
     pub fn of_page(f: &HugetlbFeatures) -> RestorePlan {
         RestorePlan {
             waits_for_readers: f.waits_for_readers,
@@ -131,12 +130,12 @@ impl RestorePlan {
         }
     }
 
-    /// Whether each page is flushed when it has been restored.
+    /// Whether each page flushes after it is restored.
     pub fn flushes_each_page(&self) -> bool {
         self.flush == RestoreFlush::Each
     }
 
-    /// Whether everything is flushed once the list is done, of which so many pages had to be restored.
+    /// Whether everything is flushed at the end of a list in which `restored` pages were restored.
     pub fn flushes_list(&self, restored: u64) -> bool {
         match self.flush {
             RestoreFlush::Each => false,
@@ -146,26 +145,26 @@ impl RestorePlan {
     }
 }
 
-/// Where frames for restored vmemmap of a page of `node` come from: until 6.6 from that node or not at all.
+/// Where frames for restoring the vmemmap of a page of `node` come from: until 6.6 from that node only.
 pub fn frame_placement(f: &HugetlbFeatures, node: Node) -> Placement {
     if f.restore_from_any_node { Placement::Prefer(node) } else { Placement::Bind(node) }
 }
 
-/// How other CPUs hear of a change to the kernel's page tables.
+/// How other CPUs' TLBs are flushed after a change of kernel page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushBy {
-    /// Each of them is interrupted.
+    /// By an IPI to each CPU.
     Interrupt,
-    /// By an instruction (INVLPGB) where CPUs have it.
+    /// By an instruction (INVLPGB) on CPUs that have it.
     Instruction,
 }
 
-/// How caches are flushed: from 6.15 on by instruction.
+/// How TLBs are flushed: since 6.15 by instruction.
 pub fn flush_by(f: &HugetlbFeatures) -> FlushBy {
     if f.invlpgb { FlushBy::Instruction } else { FlushBy::Interrupt }
 }
 
-/// How a change of `pages` kernel page-table entries is flushed: one by one up to `ceiling`, everything beyond.
+/// How a change of `pages` kernel PTEs is flushed: page by page up to `ceiling`, in full above it.
 pub fn flush_of_range(pages: u64, ceiling: u64) -> Flush {
     if pages > ceiling { Flush::All } else { Flush::Range { pages } }
 }

@@ -1,11 +1,11 @@
-//! One huge page: giving back its vmemmap, and restoring it.
+//! Optimising and restoring the vmemmap of one huge page.
 //!
 //! ```text
 //!   optimise   [split its PMD ─► flush] ─► copy the head ─► 8 entries to the copy, tails read-only ─► flush ─► free 8 frames
 //!   restore    allocate 7 frames ─► copy, 7 entries to frames of their own ─► flush
 //! ```
 //!
-//! Whether each flush happens here or once for a list is the caller's business ([`super::list`]).
+//! The caller decides whether each flush happens here or once for a list ([`super::list`]).
 //! In the kernel: `vmemmap_remap_free`, `vmemmap_remap_alloc`, `__split_vmemmap_huge_pmd` and
 //! `alloc_vmemmap_page_list` in mm/hugetlb_vmemmap.c.
 
@@ -25,26 +25,26 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// How one huge page is remapped, which its caller knows.
+/// How the vmemmap of one huge page is remapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// A split is flushed at once.
+    /// A split flushes at once.
     pub split: bool,
     /// The remapped range is flushed at once.
     pub remap: bool,
-    /// So much was touched since the struct pages were that no cache holds them any more.
+    /// So much memory was touched since the struct pages were that no cache holds them any more.
     pub cold: bool,
 }
 
-/// Times that all CPUs are interrupted while the static key of optimised pages is switched on or off: code is patched
-/// in three steps at three places. Counted on a 6.18 kernel (func=do_sync_core).
+/// Broadcasts to all CPUs when the static key of optimised pages is switched on or off: code is patched in
+/// three steps at three places. Counted on a 6.18 kernel (func=do_sync_core).
 const KEY_BROADCASTS: u32 = 9;
 
-/// Entries of a page table.
+/// PTEs of a page table.
 const ENTRIES: u64 = 512;
 
 impl Kernel<'_> {
-    /// Splits the PMDs that map the struct pages of `folio` (`vmemmap_remap_split`).
+    /// Splits the PMD mappings of the struct pages of `folio` (`vmemmap_remap_split`).
     pub(crate) fn split_vmemmap(&mut self, folio: Folio, flush: bool) -> Result<(), NoMemory> {
         folio
             .vmemmap()
@@ -66,7 +66,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Counts a page that is about to give back its vmemmap. Time may pass, so nothing shared may follow in the same
+    /// Counts a page that is about to be optimised. Time may pass, so nothing shared may follow in the same
     /// step.
     pub(crate) fn begin_optimizing(&mut self, grace_period: bool) {
         self.count_optimized(1);
@@ -75,8 +75,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Gives back the vmemmap of `folio`, counted already (`__hugetlb_vmemmap_optimize_folio`). Frames that are no
-    /// longer needed are appended to `freed`, in the order in which they were replaced.
+    /// Optimises the vmemmap of `folio`, which is counted already (`__hugetlb_vmemmap_optimize_folio`).
+    /// Appends frames that are no longer needed to `freed`, in the order in which they were replaced.
     pub(crate) fn optimize_folio(
         &mut self,
         folio: Folio,
@@ -85,7 +85,7 @@ impl Kernel<'_> {
     ) -> Result<(), NoMemory> {
         let pages = folio.vmemmap();
         let node = Placement::Prefer(self.parts.allocator.node_of(folio.pfn));
-        // Without a copy the head keeps its frame; the gain is the same.
+        // Without a copy the head keeps its frame; as many frames are saved.
         let copy = self.alloc_kernel_page(node).ok();
         if copy.is_some() {
             self.parts.hugetlb.vmemmap.note_allocated(1);
@@ -109,7 +109,7 @@ impl Kernel<'_> {
             }
         }
         self.charge_remap(pages.len() as u64);
-        // Replaced frames are linked through their own struct pages, each a line of its own.
+        // Replaced frames are linked through their own struct pages, each in a cache line of its own.
         let lines = self.on.machine.memory_line(self.on.cpu, self.parts.allocator.node_of(folio.pfn))
             * pages.len() as u64;
         self.on.machine.charge(self.on.cpu, Category::VmemmapRemap, lines);
@@ -120,7 +120,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Undoes a remapping that could not go on: entries get frames of `freed` again, the last one first.
+    /// Rolls back a failed remapping: PTEs get frames of `freed` again, the last one first.
     fn roll_back(&mut self, remapped: std::ops::Range<u32>, copy: Option<Pfn>, freed: &mut VecDeque<Frame>) {
         if remapped.is_empty() {
             freed.extend(copy.map(|pfn| Frame { pfn, reserved: false }));
@@ -136,14 +136,14 @@ impl Kernel<'_> {
         self.flush_kernel_range(remapped.len() as u64);
     }
 
-    /// A frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
+    /// Allocates a frame for a vmemmap page of `folio` that is to be restored (`alloc_vmemmap_page_list`).
     pub(crate) fn alloc_frame(&mut self, folio: Folio) -> Result<Frame, NoMemory> {
         let node = self.parts.allocator.node_of(folio.pfn);
         let pfn = self.alloc_kernel_page(policy::frame_placement(&self.on.features.hugetlb, node))?;
         Ok(Frame { pfn, reserved: false })
     }
 
-    /// Restores the vmemmap of `folio` with `frames`, one for each page but the first
+    /// Restores the vmemmap of `folio` with `frames`, one for each vmemmap page but the first
     /// (`__hugetlb_vmemmap_restore_folio`).
     pub(crate) fn restore_folio(&mut self, folio: Folio, flush: bool, frames: &mut Vec<Frame>) {
         let pages = folio.vmemmap();
@@ -161,7 +161,7 @@ impl Kernel<'_> {
         self.count_optimized(-1);
     }
 
-    /// Takes the vmemmap of `folio` as boot made it: one page of it, never more. What would have held the rest is
+    /// Adopts the vmemmap of `folio` as boot made it, a single page. The frames reserved for the rest become
     /// ordinary memory.
     pub(crate) fn adopt_vmemmap(&mut self, folio: Folio) {
         let pages = folio.vmemmap();
@@ -180,7 +180,8 @@ impl Kernel<'_> {
         self.count_optimized(1);
     }
 
-    /// Counts optimised pages; the first and the last one switch the static key, which patches code on all CPUs.
+    /// Counts optimised pages. The first and the last one switch the static key, which patches code on all
+    /// CPUs.
     fn count_optimized(&mut self, change: i64) {
         let before = self.parts.hugetlb.optimize_key;
         self.parts.hugetlb.optimize_key = before.saturating_add_signed(change);
@@ -198,14 +199,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// `synchronize_rcu`: asleep until every CPU has been outside of any reader.
+    /// Waits for an RCU grace period, asleep (`synchronize_rcu`).
     pub(crate) fn wait_for_readers(&mut self) {
         let until = self.on.machine.now(self.on.cpu) + self.on.machine.costs.grace_period;
         self.on.machine.idle_until(self.on.cpu, until);
         self.on.counters.add(Event::GracePeriods, 1);
     }
 
-    /// Rewriting `entries` entries of a kernel page table; eight of them share a line.
+    /// Charges rewriting `entries` kernel PTEs, eight of which share a cache line.
     fn charge_remap(&mut self, entries: u64) {
         let lines = self.on.machine.own_memory_line(self.on.cpu) * entries.div_ceil(8).min(8);
         self.on.machine.charge(
@@ -223,14 +224,13 @@ impl Kernel<'_> {
         );
     }
 
-    /// Makes a change of `pages` kernel page-table entries known to all translation caches
-    /// (`flush_tlb_kernel_range`).
+    /// Flushes a change of `pages` kernel PTEs from all TLBs (`flush_tlb_kernel_range`).
     pub(crate) fn flush_kernel_range(&mut self, pages: u64) {
         let flush = policy::flush_of_range(pages, self.on.settings.tlb_single_page_flush_ceiling);
         self.flush_kernel(flush);
     }
 
-    /// Flushes everything from all translation caches (`flush_tlb_all`).
+    /// Flushes all TLBs completely (`flush_tlb_all`).
     pub(crate) fn flush_all(&mut self) {
         self.flush_kernel(machine::tlb::Flush::All);
     }
@@ -254,7 +254,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A page for page tables or struct pages.
+    /// Allocates a page for page tables or struct pages.
     fn alloc_kernel_page(&mut self, placement: Placement) -> Result<Pfn, NoMemory> {
         if self.is_made_to_fail() {
             return Err(NoMemory);
@@ -263,7 +263,7 @@ impl Kernel<'_> {
         let pfn = self.alloc_single(&request);
         self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, self.on.machine.costs.page_alloc);
         let (pfn, _) = pfn.ok_or(NoMemory)?;
-        // The struct page of a page that nobody has used for long.
+        // The struct page of the allocated page was not used for long.
         let line = self.on.machine.memory_line(self.on.cpu, self.parts.allocator.node_of(pfn));
         self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, line);
         self.parts.hugetlb.held += 1;
@@ -281,14 +281,14 @@ impl Kernel<'_> {
         self.on.machine.charge(self.on.cpu, Category::VmemmapAlloc, self.on.machine.costs.page_free);
     }
 
-    /// Gives a frame back that held struct pages (`free_vmemmap_page`).
+    /// Frees a frame that held struct pages (`free_vmemmap_page`).
     pub(crate) fn free_frame(&mut self, frame: Frame) {
         self.parts.hugetlb.vmemmap.note_freed(frame);
         self.on.counters.add(Event::VmemmapPagesFreed, 1);
         self.free_kernel_page(frame);
     }
 
-    /// Whether the vmemmap of `folio` is to be given back (`vmemmap_should_optimize_folio`).
+    /// Whether the vmemmap of `folio` is to be optimised (`vmemmap_should_optimize_folio`).
     pub(crate) fn should_optimize(&self, folio: Folio) -> bool {
         self.on.settings.hugetlb_optimize_vmemmap
             && is_optimizable(folio.order)
