@@ -1,4 +1,4 @@
-//! How fast broadcasts to all CPUs are simulated.
+//! Benchmark: simulating broadcasts to all CPUs.
 //!
 //! ```text
 //!   plain_loop    the peer: the same number of clocks moved, nothing decided
@@ -15,7 +15,7 @@ use std::hint::black_box;
 
 const CPUS: usize = 252;
 
-/// As many categories as a memory manager has, so that the books are as large.
+/// As many categories as a memory manager has, so that the accounts are as large.
 #[derive(Clone, Copy, Debug)]
 struct Number(usize);
 

@@ -1,11 +1,12 @@
-//! What clearing a block of memory and using it costs by its size, on the machine that this runs on.
+//! Benchmark of the host: clearing a block of memory and using it, by block size.
 //!
 //! ```text
 //!   clear_only     4 KiB after 4 KiB of a block that no cache holds, as kernels clear a large folio
 //!   clear_and_use  the same, then every line is read once, from the first page on: what caches have lost is paid here
 //! ```
 //!
-//! An item is a page. The one less the other rises where a block no longer fits the caches nearest to the CPU.
+//! An item is a page. The difference between both rises if a block no longer fits the caches nearest to the
+//! CPU.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -20,7 +21,7 @@ fn main() {
     divan::main();
 }
 
-/// Numbers below `end`, in an order that looks random.
+/// Numbers below `end`, in a pseudo-random order.
 struct Places {
     state: u64,
     end: usize,
@@ -45,7 +46,7 @@ fn lines(block: &[u8]) -> u64 {
     block.chunks(LINE).map(|line| u64::from(line[0])).sum()
 }
 
-/// Clears blocks here and there, and does `then` with each.
+/// Clears blocks at random places, and calls `then` with each.
 fn measure(bencher: Bencher, pages: usize, then: fn(&[u8]) -> u64) {
     let (mut memory, mut places) = pool(pages);
     let size = pages * PAGE;

@@ -1,24 +1,24 @@
-//! The books: every picosecond of every CPU belongs to exactly one category.
+//! CPU time accounting: every picosecond of every CPU belongs to exactly one category.
 //!
-//! The categories are the business of the layer above (a memory manager has page clearing and lock waits,
-//! another user of this crate would have others); this module only adds up.
+//! The layer above defines the categories (a memory manager has page clearing and lock waits); this module
+//! only adds up.
 
 use crate::time::Time;
 use crate::topology::Cpu;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// What time can be spent on.
+/// A category of CPU time.
 pub trait Category: Copy + Debug + 'static {
-    /// How many categories there are.
+    /// Number of categories.
     const COUNT: usize;
-    /// The category of a CPU with nothing to do.
+    /// The category of an idle CPU.
     const IDLE: Self;
-    /// This category's place among `COUNT`.
+    /// Index of the category, less than `COUNT`.
     fn index(self) -> usize;
 }
 
-/// Time by CPU and category.
+/// CPU time by CPU and category.
 #[derive(Clone, Debug)]
 pub struct Accounts<C> {
     spent: Vec<Time>,
@@ -26,28 +26,28 @@ pub struct Accounts<C> {
 }
 
 impl<C: Category> Accounts<C> {
-    /// Empty books for `cpus` CPUs.
+    /// Empty accounts for `cpus` CPUs.
     pub fn new(cpus: usize) -> Self {
         Accounts { spent: vec![Time::ZERO; cpus * C::COUNT], categories: PhantomData }
     }
 
-    /// What `cpu` spent, by category.
+    /// CPU time of `cpu`, by category index.
     #[inline]
     pub(crate) fn of(&mut self, cpu: Cpu) -> &mut [Time] {
         &mut self.spent[cpu.index() * C::COUNT..][..C::COUNT]
     }
 
-    /// What `cpu` spent on `category`.
+    /// CPU time of `cpu` in `category`.
     pub fn spent(&self, cpu: Cpu, category: C) -> Time {
         self.spent[cpu.index() * C::COUNT + category.index()]
     }
 
-    /// What all CPUs together spent on `category`.
+    /// CPU time of all CPUs in `category`.
     pub fn total(&self, category: C) -> Time {
         self.spent.iter().skip(category.index()).step_by(C::COUNT).copied().sum()
     }
 
-    /// What all CPUs together spent on anything but idling.
+    /// CPU time of all CPUs in all categories but idle.
     pub fn busy(&self) -> Time {
         self.spent.iter().copied().sum::<Time>() - self.total(C::IDLE)
     }

@@ -1,79 +1,81 @@
-//! Blocks of memory: what clearing, using and translating them costs by their size.
+//! Costs of clearing, using and translating blocks of memory, by block size.
 //!
 //! ```text
 //!   clearing    ▪▪▪▪ first-level cache ▪▪▪▪▪▪▪▪▪▪▪▪ second level ▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪▪ last level or memory
 //!               0               clear_l1_kib                clear_l2_kib
 //!
-//!   using it    what was cleared into a farther cache comes back from there, the first time a program reads it
+//!   using it    the first read of a page fetches it from the cache level that it was cleared into
 //!
-//!   translating a run of pages that lie one after the other takes one entry of the translation cache:
-//!               as many as hardware sees by itself, or as many as the kernel has marked (arm64's contiguous bit)
+//!   translating a run of consecutive pages takes one TLB entry:
+//!               as many as hardware coalesces by itself, or as many as the kernel has marked (arm64's contiguous bit)
 //! ```
 //!
-//! A small block that is cleared is in the cache when the program goes on. Of a large one most is not: it has pushed out what
-//! came before, or cores let long runs of stores pass their caches (write streaming). So a page of a large block can cost
-//! more than a page that is cleared alone, though it saves a fault.
+//! A small block is still in the cache after it was cleared. Most of a large one is not: it evicted what came
+//! before, or the core let long runs of stores bypass its caches (write streaming). So a page of a large
+//! block can cost more than one that is cleared alone, although it saves a fault.
 //!
-//! Which pages are hot is not known here. That misses fall with the square root of a cache's size, as caches of many kinds do
-//! (Hartstein, Srinivasan, Puzak, Emma: "On the nature of cache miss behavior: is it sqrt 2?", JILP 10, 2008), is taken to hold
-//! for translations: half as many to keep is twice the cache.
+//! The model does not know which pages are hot. It assumes for translations what holds for caches of many
+//! kinds, that misses fall with the square root of the size (Hartstein, Srinivasan, Puzak, Emma: "On the
+//! nature of cache miss behavior: is it sqrt 2?", JILP 10, 2008): half as many translations count like twice
+//! the TLB.
 
 use crate::costs::Costs;
 use crate::time::Time;
 
-/// What the size of a block changes.
+/// Costs that depend on the block size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCosts {
-    /// Parts of 4 KiB that a page has.
+    /// 4 KiB parts of a page.
     pub page_parts: u64,
-    /// Parts at the start of a long clearing that stay in the first-level cache.
+    /// Parts at the start of a long clearing that stay in the L1 cache.
     pub clear_l1_parts: u64,
-    /// Parts until which they stay in the second level.
+    /// Parts up to which they stay in the L2 cache.
     pub clear_l2_parts: u64,
-    /// Clearing a page that goes to the second level.
+    /// Clearing a page that ends up in the L2 cache.
     pub page_clear_l2: Time,
-    /// Clearing a page that goes farther.
+    /// Clearing a page that ends up beyond the L2 cache.
     pub page_clear_llc: Time,
-    /// What reading a page for the first time takes longer where the second level has it.
+    /// Extra time for the first read of a page that is in the L2 cache.
     pub page_use_l2: Time,
-    /// The same where it is farther away.
+    /// Extra time for the first read of a page that is beyond the L2 cache.
     pub page_use_llc: Time,
-    /// Each page of a block after the first in a page fault: its entry, its struct page, its share of the counters.
+    /// Each page of a block after the first in a page fault: its PTE, its struct page, its share of the
+    /// counters.
     pub further_page: Time,
-    /// The same where a block is unmapped, each page on its own.
+    /// Each page of a block after the first when it is unmapped by itself.
     pub further_unmap: Time,
-    /// The same where all its pages are unmapped at once.
+    /// Each page of a block after the first when all are unmapped in one batch.
     pub further_unmap_at_once: Time,
-    /// Translations that a CPU keeps, in the last level of its translation cache.
+    /// Entries of the last-level TLB.
     pub tlb_entries: u64,
-    /// One walk of the page table.
+    /// One page-table walk.
     pub tlb_walk: Time,
-    /// Pages one after the other that hardware keeps as one translation without being told; 1 for none.
+    /// Consecutive pages that hardware coalesces into one TLB entry by itself; 1 for none.
     pub tlb_run_pages: u64,
-    /// Pages of one translation where the kernel marks them; 1 where there is no such mark.
+    /// Pages of one TLB entry if the kernel marks them as contiguous; 1 if there is no such mark.
     pub tlb_contiguous_pages: u64,
 }
 
-/// What each page of a block after the first costs when the block is unmapped.
+/// Cost of each page of a block after the first when the block is unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FurtherUnmaps {
-    /// Taken out of the page table and the block's counts on its own.
+    /// Removed from the page table and the block's mapcounts by itself.
     pub one_by_one: Time,
-    /// With the first.
+    /// Removed in one batch with the first page.
     pub at_once: Time,
-    /// One entry of a page table being that of the whole block.
+    /// In a block that one PMD entry maps.
     pub huge: Time,
 }
 
 impl BlockCosts {
-    /// How many parts of a block end up in the first level, in the second, and beyond.
+    /// Number of parts of a block that end up in the L1 cache, in the L2 cache, and beyond.
     fn levels(&self, parts: u64) -> [u64; 3] {
         let first = parts.min(self.clear_l1_parts);
         let second = parts.min(self.clear_l2_parts).saturating_sub(first);
         [first, second, parts - first - second]
     }
 
-    /// Clearing a block, given what its first page costs, as a page alone does.
+    /// Cost of clearing a block. `page_clear` is that of its first page, as for a page alone.
     fn clear(&self, page_clear: Time, pages: u64) -> Time {
         let (all, alone) = (self.levels(pages * self.page_parts), self.levels(self.page_parts));
         let [first, second, beyond] = std::array::from_fn(|level| all[level] - alone[level]);
@@ -81,8 +83,8 @@ impl BlockCosts {
         page_clear + others.fraction(1, self.page_parts)
     }
 
-    /// What the first use of a part takes longer that was cleared with its block of `pages`, on average. The part that
-    /// faulted is cleared last and used at once; it is not meant.
+    /// Average extra time for the first use of a part that was cleared with its block of `pages` pages. The
+    /// part that faulted is excluded: it is cleared last and used at once.
     fn first_use(&self, pages: u64) -> Time {
         let parts = pages * self.page_parts;
         let [_, second, beyond] = self.levels(parts);
@@ -90,15 +92,16 @@ impl BlockCosts {
         others.fraction(1, parts.saturating_sub(1).max(1) * self.page_parts)
     }
 
-    /// Entries that translations of `pages` pages take, in blocks of `block` pages; `marked` says that the kernel marks
-    /// blocks that are large enough.
+    /// TLB entries for `pages` pages in blocks of `block` pages. `marked`: the kernel marks blocks that are
+    /// large enough as contiguous.
     pub fn translations(&self, pages: u64, block: u64, marked: bool) -> u64 {
         let mark = if marked { self.tlb_contiguous_pages } else { 1 };
         let run = if block >= mark { mark.max(self.tlb_run_pages) } else { self.tlb_run_pages };
         pages.div_ceil(run.min(block).max(1))
     }
 
-    /// How many misses are left where `translations` do what `single` did: none if there are entries for all.
+    /// Share of misses left if `translations` TLB entries replace `single` ones; 0 if the TLB has room for
+    /// all.
     pub fn misses_left(&self, translations: u64, single: u64) -> f64 {
         match translations {
             few if few <= self.tlb_entries => 0.0,
@@ -108,7 +111,7 @@ impl BlockCosts {
 }
 
 impl Costs {
-    /// Clearing a block of so many pages.
+    /// Cost of clearing a block of `pages` pages.
     #[inline]
     pub fn clear(&self, pages: u64) -> Time {
         match &self.blocks {
@@ -117,19 +120,19 @@ impl Costs {
         }
     }
 
-    /// What the first use of 4 KiB takes longer that were cleared with others, `pages` in all.
+    /// Extra time for the first use of 4 KiB that were cleared with a block of `pages` pages.
     #[inline]
     pub fn first_use(&self, pages: u64) -> Time {
         self.blocks.as_ref().map_or(Time::ZERO, |blocks| blocks.first_use(pages))
     }
 
-    /// What so many pages of one block cost in a page fault, beyond a single one.
+    /// Cost of a page fault that maps a block of `pages` pages, beyond that of a single page.
     #[inline]
     pub fn further_pages(&self, pages: u64) -> Time {
         self.blocks.map_or(Time::ZERO, |blocks| blocks.further_page * pages.saturating_sub(1))
     }
 
-    /// What unmapping a block costs beyond its first page, for which it is [`Costs::page_unmap`].
+    /// Cost of unmapping a block beyond its first page, which costs [`Costs::page_unmap`].
     #[inline]
     pub fn unmap_further(&self) -> FurtherUnmaps {
         let alone = self.page_unmap;

@@ -1,7 +1,7 @@
-//! Which pages a last-level cache still holds: exact least-recently-used order, a page at a time.
+//! Model of a last-level cache: which pages it holds, in exact LRU order.
 //!
-//! Line-granular simulation would cost 64 steps a page and tell the same: kernel paths that copy or clear
-//! whole pages touch all their lines together.
+//! Simulating single lines would cost 64 steps per page for the same result, because kernel paths that copy
+//! or clear pages touch all their lines together.
 //!
 //! ```text
 //!   most recent ⇄ page ⇄ page ⇄ ... ⇄ least recent      capacity = cache bytes / 4 KiB
@@ -18,7 +18,7 @@ struct Entry {
     older: u32,
 }
 
-/// A cache of whole pages. Hash order never shows: the map is only asked for single pages.
+/// A cache of whole pages. The hash map is never iterated, so hash order has no effect.
 #[derive(Clone, Debug)]
 pub struct CacheModel {
     capacity: usize,
@@ -29,13 +29,13 @@ pub struct CacheModel {
 }
 
 impl CacheModel {
-    /// An empty cache for `bytes` of 4 KiB pages.
+    /// An empty cache of `bytes` bytes for pages of 4 KiB.
     pub fn new(bytes: u64) -> Self {
         let capacity = (bytes / 4096).max(1) as usize;
         CacheModel { capacity, slots: FxHashMap::default(), entries: Vec::new(), newest: NONE, oldest: NONE }
     }
 
-    /// Touches `page`; whether it was there.
+    /// Touches `page`. Returns whether it was in the cache.
     pub fn touch(&mut self, page: u32) -> bool {
         if let Some(&slot) = self.slots.get(&page) {
             self.unlink(slot);
@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the obvious model: a vector with the most recent page first.
+        /// Compares with the obvious model: a vector with the most recent page first.
         #[test]
         fn equals_a_list(touches in proptest::collection::vec(0u32..20, 1..300), pages in 1u64..12) {
             let mut cache = CacheModel::new(pages * 4096);

@@ -1,6 +1,6 @@
-//! What one unit of work takes on a machine, in virtual time.
+//! Costs of one unit of work on a machine, in virtual time.
 //!
-//! These are the figures of a [`crate::Profile`], without their sources, in the form the hot paths want.
+//! These are the figures of a [`crate::Profile`] without their sources, in the form that hot paths use.
 
 use crate::blocks::BlockCosts;
 use crate::links::{Link, WayCosts};
@@ -11,84 +11,83 @@ use std::collections::BTreeMap;
 /// Unit costs of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// One cache line from one CPU's cache to another's, by [`Distance`].
+    /// Moving one cache line from one CPU's cache to another's, by [`Distance`].
     pub line_transfer: [Time; Distance::COUNT],
-    /// Sending one inter-processor interrupt: one target's share of the interrupt command register, in the sender.
+    /// Sending one IPI: the sender's cost per target (the interrupt command register).
     pub ipi_send: Time,
-    /// What the hypervisor adds to sending one, as each write of that register traps; zero on bare metal.
+    /// What the hypervisor adds to sending one IPI, as each write of that register traps; zero on bare metal.
     pub ipi_trap: Time,
-    /// From the end of sending until the target's handler starts, the target being awake.
+    /// From the end of sending until the handler starts on a target that is awake.
     pub ipi_deliver: Time,
-    /// Entry, generic part of the handler and exit, in the target; in a virtual machine with the exits.
+    /// Entry, generic part of the handler and exit on the target; in a virtual machine including VM exits.
     pub ipi_receive: Time,
-    /// How much later an idle target starts: leaving a C-state, or a halted virtual CPU being scheduled.
+    /// Extra delay of an idle target: leaving a C-state, or scheduling a halted virtual CPU.
     pub ipi_wake: Time,
-    /// Flushing all of one CPU's translations, global ones too.
+    /// Flushing one CPU's TLB, global entries included.
     pub tlb_flush_all: Time,
-    /// Flushing the translation of one page: INVLPG.
+    /// Flushing one page from the TLB: INVLPG.
     pub tlb_flush_page: Time,
-    /// Page walks of a busy CPU after all its translations were flushed.
+    /// Page walks of a busy CPU after its TLB was flushed.
     pub tlb_refill: Time,
-    /// One flush broadcast by hardware (INVLPGB and TLBSYNC); none where the machine has no such instruction.
+    /// One flush broadcast by hardware (INVLPGB and TLBSYNC); `None` if the machine has no such instruction.
     pub invlpgb: Option<Time>,
-    /// One cache line from memory that nothing has fetched ahead: of the CPU's own node, of another node.
+    /// Loading one cache line from memory without prefetching: of the CPU's own node, of another node.
     pub memory_line: [Time; 2],
-    /// Fixed part of a path that takes a contended-by-design lock: interrupts off and on, lock, counters.
+    /// Fixed cost of a section under a shared spinlock: interrupts off and on, lock, counters.
     pub lock_section: Time,
-    /// Unlinking one block from a free list and preparing it, its lines being local.
+    /// Unlinking one block from a free list and preparing it, with its lines in the local cache.
     pub list_take: Time,
-    /// Linking one block into a free list and looking for its neighbour, lines being local.
+    /// Linking one block into a free list and checking its buddy, with the lines in the local cache.
     pub list_put: Time,
-    /// Linking or unlinking an entry whose own lines this CPU has just touched, counters included.
+    /// Linking or unlinking an entry whose lines this CPU has just touched, counters included.
     pub list_move: Time,
     /// Relative spread (standard deviation of the logarithm) of a locked section that takes blocks.
     pub take_spread: f64,
-    /// The same for one that puts blocks back.
+    /// Relative spread of a locked section that puts blocks back.
     pub put_spread: f64,
     /// Clearing a page.
     pub page_clear: Time,
-    /// Copying a page that caches hold.
+    /// Copying a page that is in the cache.
     pub page_copy: Time,
-    /// What a copy takes longer when the target's lines, 64 in 4 KiB, come from memory.
+    /// Extra time of a copy if the target's lines, 64 in 4 KiB, come from memory.
     pub page_miss: Time,
-    /// A minor page fault without clearing and without taking the page from a zone.
+    /// A minor page fault, without clearing the page or taking it from a zone.
     pub page_fault: Time,
-    /// Unmapping and giving back one page without returning it to a zone.
+    /// Unmapping and freeing one page, without returning it to a zone.
     pub page_unmap: Time,
     /// One order-0 kernel allocation through the CPU's pageset, private part.
     pub page_alloc: Time,
     /// One order-0 free through the CPU's pageset, private part.
     pub page_free: Time,
-    /// Preparing one struct page (64 bytes) of a compound page at allocation, its line coming from memory.
+    /// Initialising one struct page (64 bytes) of a compound page, its line coming from memory.
     pub struct_page_init: Time,
-    /// Making one struct page of a gigantic page while the machine boots, in memory that nobody has used yet.
+    /// Initialising one struct page of a gigantic page at boot, in memory that was never used.
     pub boot_struct_page_init: Time,
-    /// Checking one struct page of a compound page at free, its line coming from memory.
+    /// Checking one struct page of a compound page when it is freed, its line coming from memory.
     pub struct_page_free: Time,
     /// Rewriting one page-table entry, with its share of the walk.
     pub pte_write: Time,
-    /// Waiting for RCU readers (`synchronize_rcu`); not CPU time.
+    /// Waiting for an RCU grace period (`synchronize_rcu`); not CPU time.
     pub grace_period: Time,
     /// A system call that sends or receives one message, without its copies.
     pub socket_call: Time,
-    /// How much longer work takes while the SMT sibling is busy (1 = no effect).
+    /// Factor by which work is longer while the SMT sibling is busy (1 = no effect).
     pub smt_slowdown: f64,
-    /// How much faster this machine runs compiled code than the machine that recorded a workload.
+    /// Factor by which this machine runs compiled code faster than the machine that recorded a workload.
     pub speed: f64,
-    /// What file pages, swapped pages and reclaim cost; none where the profile does not say.
+    /// Costs of file pages, swap and reclaim; `None` if the profile has none.
     pub paging: Option<PagingCosts>,
-    /// What memory of several nodes costs; none where the profile does not say.
+    /// Costs of memory on several nodes; `None` if the profile has none.
     pub numa: Option<NumaCosts>,
-    /// What the size of a block of memory changes; nothing where the profile does not say.
+    /// Costs that depend on block size; `None` if the profile has none.
     pub blocks: Option<BlockCosts>,
-    /// What differs, on some ways between nodes, from [`Costs::memory_line`] and [`Costs::numa`].
+    /// Costs of some links that differ from [`Costs::memory_line`] and [`Costs::numa`].
     pub links: BTreeMap<Link, WayCosts>,
-    /// The same of some nodes' memory.
+    /// Costs of some nodes' memory that differ from [`Costs::memory_line`] and [`Costs::numa`].
     pub memory: BTreeMap<Node, WayCosts>,
 }
 
-/// What moving data between CPUs and the memory of several nodes costs, and what the kernel pays to look who uses which
-/// memory.
+/// Costs of moving data between CPUs and the memory of several nodes, and of NUMA balancing.
 ///
 /// ```text
 ///   scan            per entry: pte_protect; then a flush of other CPUs' translations (ipi_*, tlb_*)
@@ -96,34 +95,35 @@ pub struct Costs {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumaCosts {
-    /// One CPU, alone, streaming through a page of its own node.
+    /// One CPU alone, streaming through a page of its own node.
     pub stream_page: Time,
-    /// The same of another node.
+    /// One CPU alone, streaming through a page of another node.
     pub remote_stream_page: Time,
-    /// All CPUs together, a page of one node.
+    /// A page of one node, all CPUs together.
     pub node_page: Time,
-    /// All CPUs of a node together, a page of one other node.
+    /// A page of another node, all CPUs of a node together.
     pub link_page: Time,
-    /// [`NumaCosts::stream_page`] of a node without CPUs.
+    /// [`NumaCosts::stream_page`] for a node without CPUs.
     pub slow_stream_page: Time,
-    /// [`NumaCosts::node_page`] of a node without CPUs.
+    /// [`NumaCosts::node_page`] for a node without CPUs.
     pub slow_node_page: Time,
-    /// Making one page-table entry inaccessible, its share of the walk and a look at the page included
+    /// Making one PTE PROT_NONE, including its share of the walk and a look at the struct page
     /// (`change_pte_range`).
     pub pte_protect: Time,
-    /// A page fault that finds who uses a page and makes it accessible again (`do_numa_page`), without migration.
+    /// A NUMA hint fault (`do_numa_page`), without migration.
     pub hint_fault: Time,
-    /// Moving a page to another node, without allocating, copying and flushing: off its list, out of the page table and
-    /// back (`migrate_misplaced_folio`).
+    /// Migrating a page to another node, without allocating, copying and flushing: isolating it, unmapping
+    /// and remapping it (`migrate_misplaced_folio`).
     pub page_migrate: Time,
-    /// Between two threads that a program starts one after the other (`pthread_create`).
+    /// Time between two threads that a program starts one after the other (`pthread_create`).
     pub thread_start: Time,
-    /// The scheduler's tick on a CPU that runs a program, without what NUMA balancing does in it (`tick_sched_handle`).
+    /// The scheduler's tick on a CPU that runs a program, without the NUMA balancing in it
+    /// (`tick_sched_handle`).
     pub tick: Time,
 }
 
 impl NumaCosts {
-    /// A machine on which all this costs nothing, for whoever compares counts and not times.
+    /// All costs zero, for tests that compare counts and not times.
     pub const FREE: NumaCosts = NumaCosts {
         stream_page: Time::ZERO,
         remote_stream_page: Time::ZERO,
@@ -139,8 +139,8 @@ impl NumaCosts {
     };
 }
 
-/// Unit costs of file pages, of swapped pages and of reclaim: CPU time only, without what a device takes, without
-/// copies ([`Costs::page_copy`]), and without allocating and freeing the page. A page is 4 KiB.
+/// Unit costs of file pages, swap and reclaim: CPU time only, without the device, without copies
+/// ([`Costs::page_copy`]), and without allocating and freeing the page. A page is 4 KiB.
 ///
 /// ```text
 ///   read, hit    file_read_call + per page: file_lookup, page_copy
@@ -154,41 +154,45 @@ impl NumaCosts {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PagingCosts {
-    /// A read system call: entry, exit, file position and permission, until the first page is looked up.
+    /// A read system call: entry, exit, file position and permission check, up to the first page look-up.
     pub file_read_call: Time,
-    /// Finding a page in a file's xarray, taking a reference, `folio_mark_accessed`, dropping the reference.
+    /// Looking a page up in a file's xarray, taking a reference, `folio_mark_accessed`, dropping the
+    /// reference.
     pub file_lookup: Time,
-    /// Writing to a page of a file: the file system's `write_begin` and `write_end`, making it dirty, without finding room for it.
+    /// Writing to a page of a file: the file system's `write_begin` and `write_end`, dirtying the page,
+    /// without block allocation.
     pub file_write: Time,
-    /// Adding a page to a file's xarray and to the LRU's batch; the shadow of a refault is read on the way.
+    /// Adding a page to a file's xarray and to a folio batch, including reading the shadow entry of a
+    /// refault.
     pub file_insert: Time,
-    /// Taking a page out of a file or of the swap cache, its shadow taking its place (`__remove_mapping`).
+    /// Removing a page from a file or the swap cache and storing its shadow entry (`__remove_mapping`).
     pub file_remove: Time,
-    /// Building a request and taking it through the block layer (`submit_bio`), without the device's driver.
+    /// Building a request and passing it through the block layer (`submit_bio`), without the device's driver.
     pub io_submit: Time,
-    /// A disk's interrupt, and waking who waits for the page; other devices are done when the call returns.
+    /// A disk's interrupt, and waking the task that waits for the page; other devices are done when the call
+    /// returns.
     pub io_complete: Time,
-    /// Leaving the CPU to wait for a disk, and coming back.
+    /// Switching away from a task that waits for a disk, and back to it.
     pub task_switch: Time,
-    /// One page that reclaim takes off its list, looks at, and puts back or goes on with, its struct page coming
-    /// from memory.
+    /// Reclaim of one page: isolating it, checking it, and putting it back or going on with it, its struct
+    /// page coming from memory.
     pub lru_scan: Time,
-    /// Looking up one mapping of a page from its struct page, and reading and clearing the accessed bit there
+    /// Looking up one mapping of a page through rmap, and testing and clearing the accessed bit
     /// (`folio_referenced`).
     pub rmap_walk: Time,
-    /// Removing that mapping (`try_to_unmap`), its share of a batched flush of other CPUs' translations included.
+    /// Removing one mapping (`try_to_unmap`), including its share of a batched TLB flush.
     pub pte_unmap: Time,
-    /// Giving a page a place in the swap area and adding it to the swap cache.
+    /// Allocating a swap entry for a page and adding the page to the swap cache.
     pub swap_out: Time,
-    /// Looking a page up in the swap cache, giving its place back, charging it; on top of a page fault.
+    /// Looking a page up in the swap cache, freeing its swap entry, charging it; in addition to a page fault.
     pub swap_in: Time,
-    /// One page-table entry in a walk that ages a whole address space (`walk_pte_range`), its share of the upper
-    /// levels included.
+    /// One PTE in a page-table walk that ages an address space (`walk_pte_range`), including its share of the
+    /// upper levels.
     pub pte_scan: Time,
 }
 
 impl PagingCosts {
-    /// A machine on which paging costs nothing, for whoever compares counts and not times.
+    /// All costs zero, for tests that compare counts and not times.
     pub const FREE: PagingCosts = PagingCosts {
         file_read_call: Time::ZERO,
         file_lookup: Time::ZERO,
@@ -208,19 +212,19 @@ impl PagingCosts {
 }
 
 impl Costs {
-    /// What paging costs, or nothing where the profile does not say.
+    /// The costs of paging; zero if the profile has none.
     #[inline]
     pub fn paging(&self) -> PagingCosts {
         self.paging.unwrap_or(PagingCosts::FREE)
     }
 
-    /// What memory of several nodes costs, or nothing where the profile does not say.
+    /// The costs of memory on several nodes; zero if the profile has none.
     #[inline]
     pub fn numa(&self) -> NumaCosts {
         self.numa.unwrap_or(NumaCosts::FREE)
     }
 
-    /// A machine on which nothing costs anything, for whoever compares counts and not times.
+    /// All costs zero, for tests that compare counts and not times.
     pub const FREE: Costs = Costs {
         line_transfer: [Time::ZERO; Distance::COUNT],
         ipi_send: Time::ZERO,

@@ -1,4 +1,5 @@
-//! Who acts next: the runnable CPU that is furthest behind in virtual time; among equals, the lowest number.
+//! Scheduling order of the simulated CPUs: the runnable CPU that is furthest behind in virtual time acts
+//! next; among equals, the one with the lowest number.
 //!
 //! ```text
 //!   cpu 0 ────────────●                 clocks; ● = where each CPU stands
@@ -6,10 +7,10 @@
 //!   cpu 2 ──────────────────●           but touches shared state only while it is the furthest behind
 //! ```
 //!
-//! So everything shared happens in the order of virtual time, and nothing depends on the host.
+//! So shared state changes in the order of virtual time, and nothing depends on the host.
 //!
-//! CPUs meet in pairs, and whoever is further behind goes on to the next round; the winner of the last round acts next.
-//! Moving a CPU means playing its own rounds again, eight with 256 CPUs:
+//! The queue is a tournament tree: CPUs meet in pairs, whichever is further behind goes on to the next round,
+//! and the winner of the last round acts next. Moving a CPU replays its own rounds, eight with 256 CPUs:
 //!
 //! ```text
 //!                  1: cpu 1
@@ -17,8 +18,8 @@
 //!        cpu 0   cpu 1  cpu 2   -
 //! ```
 //!
-//! A CPU that acts is left where it is until it comes back, which it mostly does at once: then its rounds are played once,
-//! not twice. The others' earliest time is the best of those that it beat.
+//! An acting CPU stays in the tree until it is pushed again, which mostly happens at once: then its rounds
+//! are played once instead of twice. The earliest time of the others is the best of those it beat.
 
 use crate::time::Time;
 use crate::topology::Cpu;
@@ -26,11 +27,12 @@ use crate::topology::Cpu;
 /// The runnable CPUs, by virtual time.
 #[derive(Clone, Debug)]
 pub struct CpuQueue {
-    /// Winners of all rounds, from 1 on; the second half are the CPUs themselves, [`Time::NEVER`] if not runnable.
+    /// Winners of all rounds, from index 1 on. The second half are the CPUs themselves, at [`Time::NEVER`] if
+    /// not runnable.
     rounds: Vec<(Time, Cpu)>,
-    /// Taken out, but still in `rounds`: the earliest of all.
+    /// The CPU taken out last, which is still in `rounds` as the earliest.
     acting: Option<Cpu>,
-    /// The earliest of the others while a CPU acts, of all otherwise.
+    /// The earliest time of all CPUs but the acting one.
     earliest: Time,
 }
 
@@ -41,7 +43,7 @@ impl Default for CpuQueue {
 }
 
 impl CpuQueue {
-    /// Makes `cpu` runnable from `time` on, and not from when it was before, if it was.
+    /// Makes `cpu` runnable at `time`, replacing its previous time if it had one.
     #[inline]
     pub fn push(&mut self, time: Time, cpu: Cpu) {
         if cpu.index() >= self.rounds.len() / 2 {
@@ -72,13 +74,13 @@ impl CpuQueue {
         Some((time, cpu))
     }
 
-    /// The time of the CPU that is furthest behind, [`Time::NEVER`] when none is runnable.
+    /// The time of the CPU that is furthest behind; [`Time::NEVER`] if none is runnable.
     #[inline]
     pub fn earliest(&self) -> Time {
         self.earliest
     }
 
-    /// Plays the rounds of `cpu`.
+    /// Replays the rounds of `cpu`.
     #[inline]
     fn set(&mut self, time: Time, cpu: Cpu) {
         let mut place = self.rounds.len() / 2 + cpu.index();
@@ -90,7 +92,7 @@ impl CpuQueue {
         }
     }
 
-    /// The earliest time of those that the winner of all rounds met.
+    /// The earliest time of the CPUs that the overall winner beat.
     #[inline]
     fn earliest_but(&self, winner: Cpu) -> Time {
         let mut place = self.rounds.len() / 2 + winner.index();
@@ -103,7 +105,7 @@ impl CpuQueue {
     }
 
     fn grow(&mut self, cpus: usize) {
-        // At least two, so that the root is not a CPU.
+        // At least two leaves, so that the root is not a CPU.
         let half = cpus.next_power_of_two().max(2);
         let before = std::mem::take(&mut self.rounds);
         self.rounds = (0..2 * half).map(|place| (Time::NEVER, Cpu((place % half) as u16))).collect();

@@ -1,4 +1,4 @@
-//! Inter-processor interrupts that are on their way, and the time that they take from whoever they hit.
+//! Pending inter-processor interrupts, and the time they take from the CPU that they interrupt.
 //!
 //! ```text
 //!   charge 10          runs ───────────┐ handler ┌───── runs on        an interrupt is taken when the clock of its
@@ -10,52 +10,55 @@
 //!   clock      0                    arrival              10
 //! ```
 //!
-//! Each CPU has a slot for the next interrupt, beside its clock: whether one is due is a single comparison. Others
-//! queue behind it in the order of arrival. The next interrupt always lies ahead of the clock, because whatever
-//! moves a clock takes what it passed; so the end of a piece of work does not depend on how it is charged,
-//! in one go or in many.
+//! Each CPU has a slot for its next interrupt beside its clock, so that testing whether one is due is a
+//! single comparison. Others queue behind it in order of arrival. The next interrupt is always later than the
+//! clock, because whatever advances a clock handles the interrupts it passes. So the end of a piece of work
+//! does not depend on whether it is charged in one go or in parts.
 //!
-//! A CPU that ran ahead on what only it owns has passed the arrival already: it pays at once.
+//! A CPU that ran ahead on private state may have passed the arrival already: it handles the interrupt at
+//! once.
 //!
-//! Nobody moves the clock of a CPU without work. As CPUs act in the order of virtual time, nothing can wake it any
-//! more before the time of whoever sends it something new, and what arrived there until then is settled first
-//! (`Clock::settle`), up to a timer of its own. So a parked CPU has at most a few interrupts waiting, however many it gets.
+//! The clock of an idle CPU does not advance by itself. As CPUs act in the order of virtual time, no CPU can
+//! wake it any more before the time of one that sends it an interrupt, so what arrived until then is settled
+//! first (`Clock::settle`), up to a timer of its own. So an idle CPU has at most a few interrupts pending,
+//! however many it receives.
 
 use crate::account::Category;
 use crate::costs::Costs;
 use crate::time::Time;
 
-/// An interrupt that has been sent.
+/// An inter-processor interrupt that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt<C> {
     /// When it reaches its target.
     pub arrival: Time,
-    /// What it takes from the target.
+    /// Time that it takes from the target.
     pub cost: Time,
-    /// What the target's time goes to.
+    /// The category that the target's time is charged to.
     pub category: C,
 }
 
-/// A CPU's clock and what is on its way to it: one cache line. `account` is always that CPU's part of the books.
+/// A CPU's clock and its pending interrupts, in one cache line. `account` is always that CPU's part of the
+/// accounts.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Clock<C> {
-    /// The virtual time that the CPU has reached.
+    /// The CPU's virtual time.
     pub now: Time,
-    /// The next interrupt, later than `now`; it arrives at [`Time::NEVER`] when there is none.
+    /// The next interrupt, later than `now`; it arrives at [`Time::NEVER`] if there is none.
     pub next: Interrupt<C>,
-    /// Those behind `next`, the last to arrive first.
+    /// Further interrupts, the last to arrive first.
     later: Vec<Interrupt<C>>,
-    /// When the handler of the interrupt that was sent last is through.
+    /// When the handler of the interrupt sent last ends.
     handled: Time,
-    /// When a CPU without work begins to work by itself.
+    /// When an idle CPU starts to work by itself.
     pub wakes: Time,
 }
 
 impl<C: Category> Clock<C> {
     const NONE: Interrupt<C> = Interrupt { arrival: Time::NEVER, cost: Time::ZERO, category: C::IDLE };
 
-    /// A clock at zero with nothing on its way.
+    /// A clock at zero without pending interrupts.
     pub fn new() -> Self {
         Clock {
             now: Time::ZERO,
@@ -66,7 +69,8 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// Spends `duration`, then handles what has arrived by then; handlers may carry the clock past more of it.
+    /// Charges `duration`, then handles what has arrived by then. Handlers may advance the clock past further
+    /// arrivals, which are handled too.
     #[inline]
     pub fn charge(&mut self, account: &mut [Time], category: C, duration: Time) {
         self.now += duration;
@@ -79,7 +83,7 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// Spends the time until `until`, except for what interrupts take of it.
+    /// Charges the time up to `until`, except for what interrupts take of it.
     #[inline]
     pub fn wait_until(&mut self, account: &mut [Time], category: C, until: Time) {
         while self.now < until {
@@ -87,8 +91,8 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// Lets a CPU without work idle to each interrupt that arrives by `time`, or until it wakes, and handle it. Nothing
-    /// else may happen to it before `time` any more.
+    /// Lets an idle CPU idle up to each interrupt that arrives by `time`, or until it wakes, and handles it.
+    /// Nothing else may happen to the CPU before `time` any more.
     #[inline]
     pub fn settle(&mut self, account: &mut [Time], time: Time) {
         let time = time.min(self.wakes);
@@ -97,8 +101,8 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// When something sent at `sent` gets here. An idle CPU must wake up first, unless something else is on its way
-    /// and wakes it.
+    /// When an interrupt sent at `sent` arrives here. An idle CPU must wake up first, unless another pending
+    /// interrupt wakes it.
     #[inline]
     pub fn arrival(&self, busy: bool, sent: Time, costs: &Costs) -> Time {
         let delivered = sent + costs.ipi_deliver;
@@ -111,8 +115,8 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// When a handler that takes `cost` for what arrives at `arrival` is through: they run one after the other, in
-    /// the order in which they were sent.
+    /// When a handler that takes `cost` ends, for an interrupt that arrives at `arrival`. Handlers run one
+    /// after the other, in the order in which the interrupts were sent.
     #[inline]
     pub fn handled(&mut self, arrival: Time, cost: Time) -> Time {
         self.handled = self.handled.max(arrival) + cost;
@@ -131,7 +135,7 @@ impl<C: Category> Clock<C> {
         }
     }
 
-    /// Puts it among the others. Equal arrivals in any order: the sum is the same.
+    /// Inserts an interrupt. The order of equal arrivals does not matter, as their sum is the same.
     fn queue(&mut self, mut interrupt: Interrupt<C>) {
         if interrupt.arrival < self.next.arrival {
             std::mem::swap(&mut interrupt, &mut self.next);

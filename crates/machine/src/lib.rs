@@ -1,25 +1,25 @@
-//! What hardware costs.
+//! The simulated hardware: what it costs, and where time goes.
 //!
-//! A simulated machine is a set of CPUs, each with a clock of its own, that pay for what they do:
-//! time passes only when something is charged to it, and every picosecond is charged to a category.
+//! A simulated machine is a set of CPUs with a clock each. Time passes on a CPU only when something is
+//! charged to it, and every picosecond is charged to a category.
 //!
 //! ```text
 //!   profile (TOML, every figure with its source)
 //!      │
 //!      ├── topology   sockets, nodes, cores, SMT threads, caches; how far apart two CPUs are
-//!      ├── memblock   where memory lies, and what is held before a page allocator gets the rest
-//!      ├── costs      what one unit of work takes on this machine
+//!      ├── memblock   where memory is, and what is reserved before a page allocator gets the rest
+//!      ├── costs      the cost of one unit of work on this machine
 //!      │
 //!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
 //!           ── accounts  where each CPU's time went
-//!           ── tlb       flushing every CPU's translations, by interrupts or by hardware
-//!           ── memory    bandwidth of nodes and of the ways between them; which of them costs what: links
-//!           ── blocks    clearing, using and translating memory by the size of its blocks
+//!           ── tlb       TLB shootdowns, by IPIs or by hardware broadcast
+//!           ── memory    bandwidth of memory controllers and of links between nodes (links)
+//!           ── blocks    clearing, using and translating memory, by block size
 //!
-//!   SpinLock      held by one CPU at a time; a hand-over costs the way between two CPUs
+//!   SpinLock      held by one CPU at a time; a hand-over costs line transfers between two CPUs
 //!   CpuQueue      who acts next: always the CPU that is furthest behind
 //!   CacheModel    which pages a last-level cache still holds
-//!   Device        a disk, a RAM disk or zram: when what was submitted is done
+//!   Device        a disk, a RAM disk or zram: when a request completes
 //! ```
 //!
 //! This crate does not know that a memory manager exists. It has no I/O, no threads, no randomness of its
@@ -61,29 +61,26 @@ pub use wrong_value::WrongValue;
 
 use interrupt::Clock;
 
-/// After how long a CPU has its turn again where they take turns. Measured: while four are busy on Linux 6.12.95, CPUs 2 and
-/// 3 begin 937 and 913 runs of recorded hint faults a second.
+/// Length of a round when CPUs take turns: how often a CPU gets its turn. Measured: with four busy CPUs on
+/// Linux 6.12.95, CPUs 2 and 3 begin 937 and 913 runs of recorded hint faults per second.
 const ROUND: Time = Time::from_nanoseconds(1_000_000);
 
-/// A machine that is switched on: its shape, its prices, a clock for each CPU and the books.
+/// A running machine: topology, costs, and the clock and accounts of each CPU.
 #[derive(Clone, Debug)]
 pub struct Machine<C: Category> {
-    /// Who is where.
     pub topology: Topology,
-    /// What work takes.
     pub costs: Costs,
-    /// Where time went.
     pub accounts: Accounts<C>,
     clocks: Vec<Clock<C>>,
     busy: Vec<bool>,
     earliest: Option<Time>,
-    /// By CPU, where they take turns: how many times as long work takes now.
+    /// By CPU, if they take turns: the factor by which work is stretched now.
     turns: Vec<f64>,
     places: Vec<Place>,
     traffic: memory::Traffic,
 }
 
-/// Where a CPU is, looked up instead of computed in hot paths.
+/// The place of a CPU in the topology, cached for hot paths.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     cpu: Cpu,
@@ -109,8 +106,8 @@ impl Place {
 }
 
 impl<C: Category> Machine<C> {
-    /// Switches on a machine with all clocks at zero and no CPU busy. What memory of which node costs is looked up now:
-    /// changing it in `costs` later changes nothing.
+    /// A machine with all clocks at zero and no CPU busy. Memory costs are looked up here: changing them in
+    /// `costs` later has no effect.
     pub fn new(topology: Topology, costs: Costs) -> Self {
         let cpus = topology.cpus();
         let place = |cpu| Place {
@@ -133,40 +130,40 @@ impl<C: Category> Machine<C> {
         }
     }
 
-    /// The virtual time that `cpu` has reached.
+    /// The virtual time of `cpu`.
     #[inline]
     pub fn now(&self, cpu: Cpu) -> Time {
         self.clocks[cpu.index()].now
     }
 
-    /// Says that whoever is furthest behind has come to `time`: nobody will act before.
+    /// Sets the clock of the CPU that is furthest behind: no CPU acts before it any more.
     #[inline]
     pub fn set_earliest(&mut self, time: Time) {
         self.earliest = Some(time);
     }
 
-    /// Before when nobody acts any more, if somebody says so.
+    /// The time before which no CPU acts any more, if it is known.
     #[inline]
     pub fn earliest(&self) -> Option<Time> {
         self.earliest
     }
 
-    /// Lets `cpu` work for `duration` on `category`, longer where CPUs take turns; interrupts that arrive meanwhile come on
-    /// top.
+    /// Charges `duration` to `category` on `cpu`, stretched if CPUs take turns. Interrupts that arrive
+    /// meanwhile come on top.
     #[inline]
     pub fn charge(&mut self, cpu: Cpu, category: C, duration: Time) {
         let duration = self.in_turns(cpu, duration);
         self.clocks[cpu.index()].charge(self.accounts.of(cpu), category, duration);
     }
 
-    /// How long `duration` takes on `cpu` where CPUs take turns.
+    /// `duration`, stretched if CPUs take turns.
     #[inline]
     pub(crate) fn in_turns(&self, cpu: Cpu, duration: Time) -> Time {
         if self.takes_turns() { duration.scale(self.turns[cpu.index()]) } else { duration }
     }
 
-    /// Lets `cpu` spend the time until `until` on `category`, except for what interrupts take of it; earlier times
-    /// change nothing. The last handler may take longer than `until`.
+    /// Charges the time up to `until` to `category` on `cpu`, except for what interrupts take of it. An
+    /// earlier time has no effect. The last handler may run past `until`.
     #[inline]
     pub fn wait_until(&mut self, cpu: Cpu, category: C, until: Time) {
         self.clocks[cpu.index()].wait_until(self.accounts.of(cpu), category, until);
@@ -178,24 +175,24 @@ impl<C: Category> Machine<C> {
         self.clocks[target.index()].deliver(self.accounts.of(target), interrupt);
     }
 
-    /// Lets `cpu` do nothing until `until`, interrupts apart; earlier times change nothing.
+    /// Lets `cpu` idle until `until`, interrupts apart. An earlier time has no effect.
     pub fn idle_until(&mut self, cpu: Cpu, until: Time) {
         self.wait_until(cpu, C::IDLE, until);
     }
 
-    /// `cpu` has a task to run; an SMT sibling feels it.
+    /// Marks `cpu` as busy: it has a task to run, which slows its SMT sibling down.
     pub fn set_busy(&mut self, cpu: Cpu) {
         self.busy[cpu.index()] = true;
         self.forget_wakeup(cpu);
     }
 
-    /// `cpu` has nothing to run.
+    /// Marks `cpu` as idle.
     pub fn set_idle(&mut self, cpu: Cpu) {
         self.busy[cpu.index()] = false;
         self.forget_wakeup(cpu);
     }
 
-    /// What `cpu` slept for is over, or comes to nothing, as it has become busy or idle.
+    /// Cancels the wake-up of `cpu`, which has become busy or idle.
     fn forget_wakeup(&mut self, cpu: Cpu) {
         self.clocks[cpu.index()].wakes = Time::NEVER;
         if self.takes_turns() {
@@ -203,7 +200,7 @@ impl<C: Category> Machine<C> {
         }
     }
 
-    /// How much longer work takes on each CPU, as others have their turns meanwhile.
+    /// Recomputes how much work is stretched on each CPU that takes turns.
     fn share_turns(&mut self) {
         let busy = self.busy.iter().filter(|&&busy| busy).count();
         self.turns.fill(busy.max(1) as f64);
@@ -214,19 +211,19 @@ impl<C: Category> Machine<C> {
         }
     }
 
-    /// Says that `cpu` has nothing to run until `until`.
+    /// Marks `cpu` as idle until `until`.
     pub fn sleep_until(&mut self, cpu: Cpu, until: Time) {
         self.set_idle(cpu);
         self.clocks[cpu.index()].wakes = until;
     }
 
-    /// When `cpu`, which has nothing to run, begins to work by itself; [`Time::NEVER`] if it does not.
+    /// When `cpu`, which is idle, starts to work by itself; [`Time::NEVER`] if it does not.
     #[inline]
     pub fn wakes(&self, cpu: Cpu) -> Time {
         self.clocks[cpu.index()].wakes
     }
 
-    /// Whether `cpu` has a task to run.
+    /// Whether `cpu` is busy.
     #[inline]
     pub fn is_busy(&self, cpu: Cpu) -> bool {
         self.busy[cpu.index()]
@@ -238,15 +235,15 @@ impl<C: Category> Machine<C> {
         !self.turns.is_empty()
     }
 
-    /// How long others have their turns, if `cpu` lost its own between two times; nothing if it did not, or if CPUs run at the same
-    /// time.
+    /// How long other CPUs had their turns if `cpu` lost its own between `from` and `until`. `None` if it did
+    /// not, or if CPUs do not take turns.
     pub fn turn_lost(&self, cpu: Cpu, from: Time, until: Time) -> Option<Time> {
         let longer = *self.turns.get(cpu.index())?;
         let round = |time: Time| time.picoseconds() / ROUND.picoseconds();
         (longer > 1.0 && round(from) < round(until)).then(|| ROUND - ROUND.scale(1.0 / longer))
     }
 
-    /// How long `work` takes on `cpu` now: longer while an SMT sibling competes for the core.
+    /// The length of `work` on `cpu` now, which is longer while its SMT sibling is busy.
     #[inline]
     pub fn stretched(&self, cpu: Cpu, work: Time) -> Time {
         match self.places[cpu.index()].sibling {
@@ -255,19 +252,19 @@ impl<C: Category> Machine<C> {
         }
     }
 
-    /// Lets `cpu` do work that takes longer while an SMT sibling competes for the core.
+    /// Charges `work` to `category` on `cpu`, longer while its SMT sibling is busy.
     #[inline]
     pub fn work(&mut self, cpu: Cpu, category: C, work: Time) {
         self.charge(cpu, category, self.stretched(cpu, work));
     }
 
-    /// The node whose memory is local to `cpu`.
+    /// The node that `cpu` belongs to.
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {
         self.places[cpu.index()].node
     }
 
-    /// What it takes to move one cache line from `from`'s caches to `to`.
+    /// Cost of moving a cache line from the caches of `from` to `to`.
     #[inline]
     pub fn line_transfer(&self, from: Cpu, to: Cpu) -> Time {
         let distance = self.places[from.index()].distance(&self.places[to.index()]);

@@ -1,4 +1,4 @@
-//! How far memory is: what one line or one page of it takes, by node of the CPU and node of the memory.
+//! Distance of memory: latency of a line and rate of a page, by node of the CPU and node of the memory.
 //!
 //! ```text
 //!   from node 0 to           general figures            tables that say otherwise, the first that does
@@ -8,16 +8,17 @@
 //!     node 3, without CPUs   the same, slow_*           [links.node0-node3] ► [memory.node3] ► [links.distance-40]
 //! ```
 //!
-//! A profile has one figure for a machine's own and one for all its other nodes, which is right for two sockets. Tables of
-//! links say what differs: on every way of a distance, or between two nodes, both ways. Tables of memory say what differs about
-//! one node: its controller, and how far it is from its own CPUs; or from all CPUs, if it has none of its own. A table names a
-//! distance or nodes that the machine has, and gives those figures that are known.
+//! A profile has one figure for local memory and one for all other nodes, which is right for two sockets.
+//! Tables of links override these for all links of a distance, or between two nodes in both directions.
+//! Tables of memory override them for one node: its controller, and its distance from its own CPUs, or from
+//! all CPUs if it has none. A table names a distance or nodes that the machine has, and gives those figures
+//! that are known.
 //!
-//! A distance only selects. It is no price: firmware writes 20, 21 or 32 for the same other socket, and the kernel compares
-//! distances and does not compute with them. So whoever changes `node_distances` changes what the kernel chooses, and whoever
-//! changes links what it costs.
+//! A distance only selects a table. It is no price: firmware reports 20, 21 or 32 for the same other socket,
+//! and the kernel compares distances without computing with them. So changing `node_distances` changes what
+//! the kernel chooses, and changing links changes what that costs.
 //!
-//! A machine looks all this up once, when it is switched on (`Way::between`).
+//! A machine looks all this up once, when it is created (`Way::between`).
 
 use crate::costs::Costs;
 use crate::page_size::PageSize;
@@ -28,13 +29,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The ways that a table of links is about.
+/// The links that a table is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Link {
-    /// `distance-21`: all from a node with CPUs to another one that firmware says is so far.
+    /// `distance-21`: all links from a node with CPUs to another node at this distance.
     Distance(u8),
-    /// `node0-node3`: the two between two nodes, of which the lower one comes first.
+    /// `node0-node3`: the link between two nodes in both directions; the lower node comes first.
     Nodes(Node, Node),
 }
 
@@ -44,7 +45,7 @@ impl Link {
         Link::Nodes(one.min(other), one.max(other))
     }
 
-    /// Whether a machine has a way that this is about.
+    /// Whether a machine has such a link.
     pub(crate) fn is_of(self, topology: &Topology) -> bool {
         match self {
             Link::Distance(distance) => ways(topology).any(|(.., of)| of == distance),
@@ -52,7 +53,7 @@ impl Link {
         }
     }
 
-    /// Why a machine has none, and what it has.
+    /// Why a machine has no such link, and which it has; for an error message.
     pub(crate) fn remedy(self, topology: &Topology) -> String {
         let distances: BTreeSet<u8> = ways(topology).map(|(.., distance)| distance).collect();
         let distances: Vec<String> = distances.into_iter().map(|distance| distance.to_string()).collect();
@@ -72,7 +73,7 @@ impl Link {
     }
 }
 
-/// The ways from nodes with CPUs to others, and how far firmware says they are.
+/// The links from nodes with CPUs to other nodes, with the distance that firmware reports.
 fn ways(topology: &Topology) -> impl Iterator<Item = (Node, Node, u8)> {
     let with_cpus = (0..topology.nodes_with_cpus()).map(Node);
     let to = |from: Node| {
@@ -108,7 +109,7 @@ impl TryFrom<String> for Link {
                 Some(Link::Nodes(one?.0, other?.0)).filter(|_| one < other)
             }),
         };
-        // Each has one name, so that no table is there twice.
+        // Each link has one name only, so that no table can be given twice.
         link.filter(|link| link.to_string() == text).ok_or(format!(
             "links.{text}: expected a distance such as distance-21, or two nodes such as node0-node3, the lower one first"
         ))
@@ -144,42 +145,42 @@ impl TryFrom<String> for MemoryOf {
 }
 
 cost_figures! {
-    /// What is known of links, as written in a profile. Rates are in 10^9 bytes a second.
+    /// Figures of a link as written in a profile. Rates are in 10^9 bytes per second.
     LinkFigures
     required {}
     optional {
-        /// One cache line from memory at the other end that nothing has fetched ahead.
+        /// Loading one cache line from memory at the other end, without prefetching.
         memory_line_ns,
-        /// One CPU, alone, streaming through memory at the other end.
+        /// One CPU alone, streaming through memory at the other end.
         stream_gb_per_second,
-        /// All CPUs of the node at one end together, from the other end.
+        /// All CPUs of the node at one end together, from memory at the other end.
         link_gb_per_second,
     }
 }
 
 cost_figures! {
-    /// What is known of one node's memory, as written in a profile: by its own CPUs; by all, if it has none of its own. Rates
-    /// are in 10^9 bytes a second.
+    /// Figures of one node's memory as written in a profile: for its own CPUs, or for all CPUs if it has
+    /// none. Rates are in 10^9 bytes per second.
     MemoryFigures
     required {}
     optional {
-        /// One cache line that nothing has fetched ahead.
+        /// Loading one cache line without prefetching.
         memory_line_ns,
-        /// One CPU, alone, streaming through it.
+        /// One CPU alone, streaming.
         stream_gb_per_second,
         /// All CPUs of the machine together.
         node_gb_per_second,
     }
 }
 
-/// What one table gives, in the form that a machine wants.
+/// The figures of one table, in the form that a machine uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WayCosts {
-    /// One cache line that nothing has fetched ahead.
+    /// Loading one cache line without prefetching.
     pub memory_line: Option<Time>,
-    /// One CPU, alone, streaming through a page.
+    /// One CPU alone, streaming through a page.
     pub stream_page: Option<Time>,
-    /// A page, of all CPUs together: of those of a node over a link, or of the machine's from a node's memory.
+    /// A page, all CPUs together: those of a node over a link, or those of the machine from a node's memory.
     pub shared_page: Option<Time>,
 }
 
@@ -211,14 +212,14 @@ impl MemoryFigures {
     }
 }
 
-/// A way from the CPUs of a node to the memory of a node.
+/// The way from the CPUs of one node to the memory of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Way {
-    /// One cache line.
+    /// Loading one cache line.
     pub(crate) memory_line: Time,
     /// A page, one CPU alone.
     pub(crate) stream_page: Time,
-    /// A page, all CPUs of the node together; nothing on a node's own way, which its controller limits.
+    /// A page, all CPUs of the node together; zero for a node's own memory, which its controller limits.
     pub(crate) link_page: Time,
 }
 
@@ -248,7 +249,7 @@ impl Way {
     }
 }
 
-/// What a page of a node takes its controller, all CPUs together.
+/// Time of a node's memory controller for one page, all CPUs together.
 pub(crate) fn controller_page(topology: &Topology, costs: &Costs, node: Node) -> Time {
     let numa = costs.numa();
     let general = if topology.is_memory_only(node) { numa.slow_node_page } else { numa.node_page };

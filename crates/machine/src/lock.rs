@@ -1,4 +1,5 @@
-//! Spinlocks in virtual time: whoever comes waits for those who have it then, not for those who come later.
+//! Spinlocks in virtual time: a CPU waits for sections that are earlier in virtual time, not for those that
+//! were merely simulated before.
 //!
 //! ```text
 //!   cpu 3  ──── arrives ─────── spins ───────┐ hand-over ┌── holds ──┐
@@ -6,56 +7,56 @@
 //!   cpu 1  ────── holds ────────┘                                     until
 //! ```
 //!
-//! CPUs begin their steps in the order of virtual time (see [`crate::cpu_queue`]), so mostly the order of arrival *is*
-//! the queue. But a step may take the lock several times with other work in between, as reclaim does for each batch, and
-//! all of its sections are there before anybody who is further behind acts. So a lock remembers when it is held, not
-//! only when it is held for the last time:
+//! CPUs begin their steps in the order of virtual time (see [`crate::cpu_queue`]), so mostly the order of
+//! arrival *is* the queue. But a step may take the lock several times with other work in between, as reclaim
+//! does for each batch, and all of its sections are simulated before any CPU that is further behind acts. So
+//! a lock remembers all times at which it is held, not only the last one:
 //!
 //! ```text
 //!   cpu 1, one step   ┌ holds ┐      works      ┌ holds ┐      works      ┌ holds ┐
 //!   cpu 3, afterwards              arrives ┌ holds ┐
 //! ```
 //!
-//! A section that is there stands: who arrives before it and would not be done by then waits for its end. Two overlap
-//! only if an interrupt makes one longer than it was to be. What ended before the time of the CPU that is furthest
-//! behind ([`Machine::earliest`]) is forgotten.
+//! Sections do not move once simulated: a CPU that arrives before one and would not finish in time waits for
+//! its end. Two sections overlap only if an interrupt lengthens one. Sections that ended before the time of
+//! the CPU that is furthest behind ([`Machine::earliest`]) are forgotten.
 //!
-//! As in a queued spinlock (`kernel/locking/qspinlock.c`), a waiter spins on a line of its own: a hand-over costs the
-//! transfer of that line and of the lock word. An uncontended lock costs the transfer of the lock word from its last
-//! owner.
+//! As in a queued spinlock (`kernel/locking/qspinlock.c`), a waiter spins on a cache line of its own: a
+//! hand-over costs the transfer of that line and of the lock word. An uncontended lock costs the transfer of
+//! the lock word from its last owner.
 
 use crate::Machine;
 use crate::account::Category;
 use crate::time::Time;
 use crate::topology::Cpu;
 
-/// What happened at a lock, over all CPUs.
+/// Statistics of a lock, over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockStatistics {
-    /// How often it was taken.
+    /// Number of acquisitions.
     pub acquisitions: u64,
-    /// How often somebody else had it.
+    /// Number of acquisitions that found it held.
     pub contended: u64,
     /// Time spent spinning, hand-overs included.
     pub wait: Time,
     /// Time spent holding it.
     pub hold: Time,
-    /// The part of `wait` in which lines travelled from the last owner.
+    /// The part of `wait` that was spent on transferring cache lines from the last owner.
     pub handover: Time,
     /// The longest single wait.
     pub longest_wait: Time,
 }
 
-/// Sections without a gap between them.
+/// Adjacent sections without a gap between them.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     from: Time,
     until: Time,
-    /// Of the last section.
+    /// The owner of the last section.
     owner: Cpu,
 }
 
-/// What who has acquired the lock has got so far.
+/// An acquisition whose section has not been held yet.
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     from: Time,
@@ -66,35 +67,35 @@ struct Granted {
 /// A spinlock in virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct SpinLock {
-    /// When it is held, as far as anybody may still come; in order, with gaps in between.
+    /// When the lock is held, as far as a CPU may still arrive then; in order, with gaps between.
     runs: Vec<Run>,
-    /// Who had it last before that.
+    /// The last owner before those.
     before: Option<Cpu>,
     granted: Option<Granted>,
     statistics: LockStatistics,
 }
 
 impl SpinLock {
-    /// Whether somebody holds it at `now`: what a trylock finds.
+    /// Whether the lock is held at `now`, as a trylock finds it.
     #[inline]
     pub fn is_held(&self, now: Time) -> bool {
         self.held_at(now).is_some()
     }
 
-    /// Whom a CPU that comes at `now` gets it from.
+    /// The CPU that a CPU arriving at `now` gets the lock from.
     #[inline]
     pub fn owner_before(&self, now: Time) -> Option<Cpu> {
         self.run_at(now).map(|run| run.owner).or(self.before)
     }
 
-    /// How long a cache line takes to `cpu` from whoever had the lock before it.
+    /// Time to transfer a cache line to `cpu` from the lock's previous owner.
     #[inline]
     pub fn line_to<C: Category>(&self, machine: &Machine<C>, cpu: Cpu) -> Time {
         let owner = self.owner_before(machine.now(cpu));
         owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu))
     }
 
-    /// How many runs begin at `now` or before. Hardly anybody comes before the last one.
+    /// Number of runs that begin at or before `now`. CPUs rarely arrive before the last one.
     #[inline]
     fn begun(&self, now: Time) -> usize {
         self.runs.iter().rposition(|run| run.from <= now).map_or(0, |last| last + 1)
@@ -110,7 +111,7 @@ impl SpinLock {
         self.run_at(now).filter(|run| run.until > now)
     }
 
-    /// Forgets what ended by `time`: nobody comes before.
+    /// Forgets runs that ended by `time`, before which no CPU arrives any more.
     fn forget(&mut self, time: Time) {
         let ended = self.runs.iter().take_while(|run| run.until <= time).count();
         if let Some(last) = self.runs.drain(..ended).next_back() {
@@ -118,7 +119,8 @@ impl SpinLock {
         }
     }
 
-    /// Waits for the lock; the time goes to `waiting`. Returns the wait so far, to which [`SpinLock::hold`] may add.
+    /// Waits for the lock, charging the time to `waiting`. Returns the wait so far; [`SpinLock::hold`] may
+    /// add to it.
     pub fn acquire<C: Category>(&mut self, machine: &mut Machine<C>, cpu: Cpu, waiting: C) -> Time {
         let now = machine.now(cpu);
         self.forget(machine.earliest().map_or(now, |earliest| earliest.min(now)));
@@ -136,7 +138,7 @@ impl SpinLock {
         granted.wait
     }
 
-    /// Spins until the end of a run and is handed the lock.
+    /// Spins until the end of a run and takes the lock over.
     fn wait_for<C: Category>(
         &mut self,
         machine: &mut Machine<C>,
@@ -155,8 +157,8 @@ impl SpinLock {
         granted.contended = true;
     }
 
-    /// Holds the lock, just acquired, for `hold`, then releases it; the time goes to `holding`. Where a section that is there
-    /// already leaves too little room, it waits for that first, which goes to `waiting`.
+    /// Holds the lock, just acquired, for `hold`, then releases it; charges the time to `holding`. If a later
+    /// section leaves too little room, waits for its end first, charging that to `waiting`.
     pub fn hold<C: Category>(
         &mut self,
         machine: &mut Machine<C>,
@@ -180,7 +182,7 @@ impl SpinLock {
         s.hold += hold;
     }
 
-    /// Remembers a section; it and those that it touches are one run.
+    /// Inserts a section, merging it with the runs that it touches.
     fn insert(&mut self, mut section: Run) {
         let first = self.runs.partition_point(|run| run.until < section.from);
         let behind = self.runs.partition_point(|run| run.from <= section.until);
@@ -193,7 +195,6 @@ impl SpinLock {
         self.runs.splice(first..behind, [section]);
     }
 
-    /// What happened here so far.
     pub fn statistics(&self) -> LockStatistics {
         self.statistics
     }

@@ -1,4 +1,4 @@
-//! Where the memory of a machine lies, and what of it is held before a page allocator gets the rest.
+//! Physical memory layout of a machine, and what is reserved before a page allocator gets the rest.
 //!
 //! ```text
 //!   pc      0   16 MiB            below_4g_mib       4 GiB
@@ -10,32 +10,32 @@
 //!   no memory   │ DMA .............................. │ Normal ................... │ next node ...
 //! ```
 //!
-//! In the kernel: mm/memblock.c (`memblock.memory` and `memblock.reserved`), arch/x86/kernel/setup.c (the first MiB is kept from
-//! the allocator since 5.13), mm/mm_init.c (`alloc_large_system_hash`).
+//! In the kernel: mm/memblock.c (`memblock.memory` and `memblock.reserved`), arch/x86/kernel/setup.c
+//! (reserves the first MiB since 5.13), mm/mm_init.c (`alloc_large_system_hash`).
 
 use crate::topology::Node;
 use serde::{Deserialize, Serialize};
 
-/// Kinds of zones, lowest first.
+/// Types of zones, lowest first (`enum zone_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(usize)]
 pub enum ZoneType {
-    /// For devices that reach little: on a PC the first 16 MiB, on arm64 what is below 4 GiB.
+    /// For devices with limited addressing: the first 16 MiB on a PC, memory below 4 GiB on arm64.
     #[serde(rename = "DMA")]
     Dma = 0,
-    /// On a PC, up to 4 GiB.
+    /// On a PC, memory up to 4 GiB.
     #[serde(rename = "DMA32")]
     Dma32 = 1,
-    /// The rest.
+    /// All memory above.
     Normal = 2,
-    /// Only movable allocations.
+    /// Memory for movable allocations only.
     Movable = 3,
 }
 
 impl ZoneType {
-    /// How many kinds there are.
+    /// Number of zone types.
     pub const COUNT: usize = 4;
-    /// All kinds, lowest first.
+    /// All zone types, lowest first.
     pub const ALL: [ZoneType; 4] = [ZoneType::Dma, ZoneType::Dma32, ZoneType::Normal, ZoneType::Movable];
 
     /// The name in /proc/zoneinfo.
@@ -44,11 +44,11 @@ impl ZoneType {
     }
 }
 
-/// A family of address maps.
+/// A family of physical address maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// x86-64: memory from address 0, a hole for devices below 4 GiB.
+    /// x86-64: memory from address 0 on, with a hole for devices (PCI) below 4 GiB.
     #[default]
     Pc,
     /// arm64 servers: memory from 2 GiB on.
@@ -56,7 +56,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// MiB from address 0 to the first memory.
+    /// Address of the first memory, MiB.
     pub fn start_mib(self) -> u64 {
         match self {
             Layout::Pc => 0,
@@ -64,7 +64,7 @@ impl Layout {
         }
     }
 
-    /// Zones below the last one, and the MiB at which they end.
+    /// Zones below the last one, and their end in MiB.
     pub fn lower_zones(self) -> &'static [(ZoneType, u64)] {
         match self {
             Layout::Pc => &[(ZoneType::Dma, 16), (ZoneType::Dma32, FOUR_GIB_MIB)],
@@ -73,24 +73,22 @@ impl Layout {
     }
 }
 
-/// MiB of 4 GiB, where memory goes on above the hole for devices.
+/// 4 GiB in MiB, where memory continues above the hole for devices.
 pub const FOUR_GIB_MIB: u64 = 4096;
 
 /// One zone of a machine whose /proc/zoneinfo is known, in pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpan {
-    /// Its node.
     pub node: Node,
-    /// Its kind.
     pub zone: ZoneType,
-    /// Its first page frame.
+    /// First page frame number.
     pub start_pfn: u32,
-    /// Frames from its first to its last.
+    /// Pages from the first to the last, holes included.
     pub spanned: u32,
-    /// Of these, those that exist.
+    /// Number of spanned pages that exist.
     pub present: u32,
-    /// Of these, those that the page allocator was given.
+    /// Number of present pages that the page allocator was given.
     pub managed: u32,
 }
 
@@ -98,17 +96,16 @@ pub struct ZoneSpan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memblock {
-    /// Where this comes from.
+    /// Where these numbers come from.
     pub source: String,
-    /// The family.
     pub layout: Layout,
-    /// Memory below 4 GiB of a machine that has more, MiB.
+    /// Memory below 4 GiB on a machine that has more, MiB.
     pub below_4g_mib: u64,
-    /// What firmware keeps at the end of that, KiB.
+    /// What firmware reserves at the end of that, KiB.
     pub firmware_kib: u64,
-    /// What the kernel's own text and data, and what it allocates early, take of the first node, MiB.
+    /// What the kernel's text and data and its early allocations reserve of the first node, MiB.
     pub kernel_mib: u64,
-    /// The zones as /proc/zoneinfo shows them; empty where they follow from the rest.
+    /// The zones as /proc/zoneinfo shows them; empty if they are computed from the rest.
     pub zones: Vec<ZoneSpan>,
 }
 
@@ -127,7 +124,8 @@ impl Default for Memblock {
 }
 
 impl Memblock {
-    /// What no machine of so many nodes can have: the key, its value, and what would be right.
+    /// Checks the table for a machine with `nodes` nodes. Returns a wrong key, its value, and what is
+    /// expected.
     pub(crate) fn contradiction(&self, nodes: u8) -> Option<(String, String, &'static str)> {
         let wrong = |key: &str, value: u64, expected| Some((key.into(), value.to_string(), expected));
         if self.source.trim().is_empty() {

@@ -1,17 +1,18 @@
-//! Memory of several nodes: how long moving data takes while others do it too.
+//! Memory bandwidth of several nodes: how long moving data takes while other CPUs do so too.
 //!
 //! ```text
 //!   CPU ── its own rate ──► controller of its node                       everybody on a node shares its controller
 //!    └──── a lower one ───► link node 0 ─► 1 ──► controller of node 1    and every way between two nodes
 //! ```
 //!
-//! A CPU that streams through memory takes the longest of three: what it needs by itself, when the memory controller has
-//! served it, and when the link has. Controllers and links serve all that ask in turns, so those that ask for more than
-//! there is wait for each other, in the order of virtual time, and who asks for a page among those that ask for megabytes is
-//! through after a page of each. Caches are not modelled here: what is streamed through is taken to be larger than they are.
+//! A CPU that streams through memory takes the longest of three times: its own, until the memory controller
+//! has served it, and until the link has. Controllers and links serve all requests in turns, so CPUs that ask
+//! for more than the bandwidth wait for each other in the order of virtual time, and a request for a page
+//! among requests for megabytes is done after a page of each. Caches are not modelled here: streamed data are
+//! assumed to be larger than they are.
 //!
-//! Each controller and each way has rates of its own (`links.rs`). A way of two hops is one server, not two: what CPUs of other
-//! nodes send over the same wires does not slow it down.
+//! Each controller and each link has rates of its own (`links.rs`). A way of two hops is one server, not two:
+//! traffic of other nodes over the same wires does not slow it down.
 
 use crate::Machine;
 use crate::account::Category;
@@ -20,14 +21,14 @@ use crate::links::{self, Way};
 use crate::time::Time;
 use crate::topology::{Cpu, Node, Topology};
 
-/// What serves pages, one after the other.
+/// A server of page requests: a memory controller or a link.
 #[derive(Clone, Copy, Debug)]
 struct Server {
-    /// What it takes for a page.
+    /// Service time of one page.
     each: Time,
-    /// When it has served what it was asked for.
+    /// When it has served all requests so far.
     free: Time,
-    /// Pages of the largest request since it was free.
+    /// Pages of the largest request since it was last free.
     largest: u64,
 }
 
@@ -36,19 +37,19 @@ impl Server {
         Server { each, free: Time::ZERO, largest: 0 }
     }
 
-    /// Serves `pages` pages; when that is done.
+    /// Serves `pages` pages. Returns when they are done.
     #[inline]
     fn serve(&mut self, now: Time, pages: u64) -> Time {
         let backlog = self.free.saturating_sub(now);
         self.largest = if backlog == Time::ZERO { pages } else { self.largest.max(pages) };
         let own = self.each * pages;
         self.free = now + backlog + own;
-        // Of a backlog of larger requests, as much goes first as comes in turn.
+        // Of a backlog of larger requests, a share in turns goes first.
         now + backlog.fraction(pages, self.largest.max(1)) + own
     }
 }
 
-/// The memory controllers, and the ways from one node to another.
+/// The memory controllers, and the links between nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     nodes: usize,
@@ -78,7 +79,7 @@ impl Traffic {
         from.index() * self.nodes + memory.index()
     }
 
-    /// Moves `pages` pages; when they have been.
+    /// Moves `pages` pages. Returns when they are done.
     #[inline]
     fn serve(&mut self, now: Time, from: Node, memory: Node, pages: u64) -> Time {
         let end = self.controllers[memory.index()].serve(now, pages);
@@ -96,26 +97,26 @@ impl<C: Category> Machine<C> {
         &self.traffic.ways[self.traffic.place(self.node(cpu), node)]
     }
 
-    /// What it takes `cpu` to get one cache line from the memory of `node`.
+    /// Time for `cpu` to load one cache line from the memory of `node`.
     #[inline]
     pub fn memory_line(&self, cpu: Cpu, node: Node) -> Time {
         self.way(cpu, node).memory_line
     }
 
-    /// What it takes `cpu` to get one cache line from the memory of its own node.
+    /// Time for `cpu` to load one cache line from the memory of its own node.
     #[inline]
     pub fn own_memory_line(&self, cpu: Cpu) -> Time {
         self.memory_line(cpu, self.node(cpu))
     }
 
-    /// How long `cpu` takes to stream through `pages` pages in `node`'s memory while nobody else uses it.
+    /// Time for `cpu` to stream through `pages` pages of `node` while no other CPU uses its memory.
     #[inline]
     pub fn stream_alone(&self, cpu: Cpu, node: Node, pages: u64) -> Time {
         self.stretched(cpu, self.way(cpu, node).stream_page * pages)
     }
 
-    /// How long `cpu` takes to stream through `pages` pages in `node`'s memory, beginning now. Others see that the memory was
-    /// busy, so `cpu` must be the one furthest behind.
+    /// Time for `cpu` to stream through `pages` pages of `node`, starting now. This occupies the memory for
+    /// other CPUs, so `cpu` must be the one furthest behind.
     pub fn stream(&mut self, cpu: Cpu, node: Node, pages: u64) -> Time {
         let (own, now) = (self.node(cpu), self.now(cpu));
         let served = self.traffic.serve(now, own, node, pages);
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Two nodes of four CPUs, and one of memory alone.
+    /// Two nodes of four CPUs, and one with memory only.
     fn machine() -> Machine<Busy> {
         let topology = Topology {
             sockets: 2,
@@ -194,7 +195,7 @@ mod tests {
         for cpu in 0..3 {
             machine.stream(Cpu(cpu), Node(0), 100);
         }
-        // A hundredth of 3 x 100 pages of 40 ns, and its own; alone it takes 100 ns.
+        // A hundredth of 3 x 100 pages of 40 ns, plus its own; alone it takes 100 ns.
         assert_eq!(machine.stream(Cpu(3), Node(0), 1), Time::from_nanoseconds(160));
         assert_eq!(machine.stream(Cpu(3), Node(0), 100), Time::from_nanoseconds(301 * 40 + 4000));
     }
@@ -207,7 +208,7 @@ mod tests {
         assert!(machine.topology.cpus_of(Node(2)).is_empty());
     }
 
-    /// Three nodes of four CPUs in a ring, of which some ways are dearer.
+    /// Three nodes of four CPUs in a ring, with slower links between some.
     fn ring(links: &[(Link, WayCosts)]) -> Machine<Busy> {
         let topology = Topology::of_nodes(3, 4);
         let numa = machine().costs.numa;
@@ -227,7 +228,7 @@ mod tests {
         WayCosts { memory_line, stream_page, shared_page }
     }
 
-    /// When each CPU is through with requests of so many pages, each by a CPU of a node's memory.
+    /// When each CPU's request is done; each request is a number of pages by a CPU from a node's memory.
     fn ends(mut machine: Machine<Busy>, requests: &[(u16, u8)], pages: u64) -> Vec<Time> {
         for &(cpu, node) in requests {
             let took =
@@ -242,7 +243,7 @@ mod tests {
         let mut machine = ring(&[(Link::Nodes(Node(0), Node(1)), dear(300, 250, 600))]);
         let crowd: Vec<Time> = (0..4).map(|cpu| machine.stream(Cpu(cpu), Node(1), 100)).collect();
         assert_eq!(crowd.last(), Some(&Time::from_nanoseconds(240_000)), "4 x 100 pages of 600 ns");
-        // The controller of node 1 is through after 400 pages of 40 ns; alone, a page takes 200 ns.
+        // The controller of node 1 is done after 400 pages of 40 ns; alone, a page takes 200 ns.
         assert_eq!(machine.stream(Cpu(8), Node(1), 100), Time::from_nanoseconds(20_000), "from node 2");
         assert_eq!(machine.stream(Cpu(0), Node(2), 100), Time::from_nanoseconds(20_000), "to node 2");
         assert_eq!(machine.stream(Cpu(4), Node(0), 100), Time::from_nanoseconds(60_000), "the other way");

@@ -6,35 +6,32 @@
 //!   64 KiB   arm64
 //! ```
 //!
-//! All that turns bytes into pages, or pages into bytes, goes through this type.
+//! Every conversion between bytes and pages goes through this type.
 
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The size of a base page, in files a number of KiB.
+/// The size of a base page; in files, a number of KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub enum PageSize {
-    /// 4 KiB.
     #[default]
     Kib4,
-    /// 16 KiB.
     Kib16,
-    /// 64 KiB.
     Kib64,
 }
 
 impl PageSize {
-    /// All sizes.
+    /// All page sizes.
     pub const ALL: [PageSize; 3] = [PageSize::Kib4, PageSize::Kib16, PageSize::Kib64];
 
-    /// The size of so many KiB, if there is one.
+    /// The page size of `kib` KiB; `None` if there is none.
     pub fn from_kib(kib: u64) -> Option<PageSize> {
         PageSize::ALL.into_iter().find(|size| size.kib() == kib)
     }
 
-    /// log2 of its bytes (`PAGE_SHIFT`).
+    /// log2 of the size in bytes (`PAGE_SHIFT`).
     pub const fn shift(self) -> u32 {
         match self {
             PageSize::Kib4 => 12,
@@ -43,37 +40,37 @@ impl PageSize {
         }
     }
 
-    /// Bytes (`PAGE_SIZE`).
+    /// Size in bytes (`PAGE_SIZE`).
     pub const fn bytes(self) -> u64 {
         1 << self.shift()
     }
 
-    /// KiB.
+    /// Size in KiB.
     pub const fn kib(self) -> u64 {
         self.bytes() >> 10
     }
 
-    /// Parts of 4 KiB, in which recorded and described demand is counted.
+    /// 4 KiB parts of a page, in which recorded and described demand is counted.
     pub const fn parts(self) -> u64 {
         self.bytes() / PageSize::Kib4.bytes()
     }
 
-    /// The pages that a range of parts lies in.
+    /// The pages that contain a range of parts.
     pub const fn pages_of_parts(self, parts: Range<u64>) -> Range<u64> {
         parts.start / self.parts()..parts.end.div_ceil(self.parts())
     }
 
-    /// Pages of so many MiB.
+    /// Number of pages in `mib` MiB.
     pub const fn pages_of_mib(self, mib: u64) -> u64 {
         mib << (20 - self.shift())
     }
 
-    /// MiB of so many pages.
+    /// Size of `pages` pages in MiB.
     pub fn mib_of_pages(self, pages: u64) -> f64 {
         pages as f64 / self.pages_of_mib(1) as f64
     }
 
-    /// What a page takes at a rate of so many 10^9 bytes a second.
+    /// Time for a page at a rate in 10^9 bytes per second.
     pub fn time_at(self, gb_per_second: f64) -> Time {
         Time::from_nanoseconds_f64(self.bytes() as f64 / gb_per_second)
     }

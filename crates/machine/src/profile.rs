@@ -18,19 +18,19 @@
 //! [costs]
 //! page_clear_ns = { value = 110.0, source = "measured by ..." }
 //!
-//! [paging]                             # what file pages, swapped pages and reclaim cost
+//! [paging]                             # costs of file pages, swap and reclaim
 //! file_read_call_ns = { value = 250.0, source = "..." }
 //!
-//! [numa]                               # what memory of several nodes costs
+//! [numa]                               # costs of memory on several nodes
 //! node_gb_per_second = { value = 150.0, source = "..." }
 //!
-//! [links.distance-31]                  # what differs on ways between nodes, see `crate::links`
+//! [links.distance-31]                  # links that differ from these, see `crate::links`
 //! memory_line_ns = { value = 270.0, source = "..." }
 //!
-//! [memory.node1]                       # and of one node's memory
+//! [memory.node1]                       # a node's memory that differs
 //! node_gb_per_second = { value = 20.0, source = "..." }
 //!
-//! [blocks]                             # what the size of a block of memory changes
+//! [blocks]                             # costs that depend on block size
 //! clear_l1_kib = { value = 32.0, source = "..." }
 //!
 //! [devices.sata-ssd]                   # a block device and its name, see `crate::storage`
@@ -38,12 +38,13 @@
 //! read_iops_one = { value = 13000.0, source = "data sheet of ..." }
 //! ```
 //!
-//! `invlpgb_ns` may be missing: the machine cannot broadcast a flush. `virtualized` may be: it is bare metal; so may `turn_shares`:
-//! CPUs run at the same time. A machine without `[paging]` runs no workload with files or swap, and one without `[devices]` has
-//! nothing to keep them on. One without `[numa]` runs no workload that streams through memory. Without `[blocks]` a page of a
-//! large block costs what a page alone does. The last `memory_only_nodes` nodes have no CPU.
+//! `invlpgb_ns` may be left out if the machine cannot broadcast a flush, `virtualized` on bare metal,
+//! `turn_shares` if CPUs run at the same time. Without `[paging]` a machine runs no workload with files or
+//! swap, without `[devices]` it has nothing to store them on, and without `[numa]` it runs no workload that
+//! streams through memory. Without `[blocks]` a page of a large block costs as much as a single page. The
+//! last `memory_only_nodes` nodes have no CPU.
 //!
-//! A figure that nothing pins may say between which values it plausibly lies:
+//! A figure that nothing pins down may give its plausible range:
 //! `{ value = 500.0, range = [250.0, 1500.0], source = "assumption: ..." }`.
 //!
 //! A figure without a source, an unknown key or an impossible value is an error that names the key.
@@ -67,53 +68,53 @@ use thiserror::Error;
 pub struct Figure {
     /// The number, in the unit that its key ends in.
     pub value: f64,
-    /// Between which values it plausibly lies, where nothing pins it.
+    /// Plausible range, if nothing pins the number down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
     /// A measurement, a baseline row of a published table, or a datasheet.
     pub source: String,
 }
 
-/// Shape of a machine as written in a profile.
+/// The topology of a machine as written in a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyFigures {
-    /// Where the shape comes from.
+    /// Where the topology comes from.
     pub source: String,
     /// Processor packages.
     pub sockets: u16,
-    /// Cores of a socket.
+    /// Cores per socket.
     pub cores_per_socket: u16,
-    /// SMT threads of a core, 1 or 2.
+    /// SMT threads per core, 1 or 2.
     pub threads_per_core: u16,
-    /// Whether this is a virtual machine, in which sending an interrupt traps to the hypervisor.
+    /// Whether this is a virtual machine, in which sending an IPI traps to the hypervisor.
     #[serde(default)]
     pub virtualized: bool,
     /// [`Topology::turn_shares`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub turn_shares: Vec<TurnShares>,
-    /// NUMA nodes in all.
+    /// Number of NUMA nodes.
     pub nodes: u8,
-    /// How many of them, the last, have memory and no CPU.
+    /// How many of them, the last ones, have memory but no CPU.
     #[serde(default, skip_serializing_if = "is_default")]
     pub memory_only_nodes: u8,
-    /// Firmware's distance table, 10 = local.
+    /// Distance table of the firmware (SLIT), 10 = local.
     pub node_distances: Vec<Vec<u8>>,
-    /// Memory of each node.
+    /// Memory of each node, MiB.
     pub memory_mib_per_node: u64,
     /// Data and unified caches, nearest first.
     pub caches: Vec<CacheFigure>,
 }
 
-/// One cache level as written in a profile.
+/// A cache level as written in a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheFigure {
     /// 1, 2 or 3.
     pub level: u8,
-    /// KiB of one instance.
+    /// Size of one instance, KiB.
     pub kib: u64,
-    /// Who shares an instance.
+    /// The CPUs that share an instance.
     pub shared_by: SharedBy,
 }
 
@@ -160,7 +161,7 @@ macro_rules! cost_figures {
 pub(crate) use cost_figures;
 
 cost_figures! {
-    /// Unit costs as written in a profile; see [`Costs`] for what each one buys.
+    /// Unit costs as written in a profile; their meaning is in [`Costs`].
     CostFigures
     required {
         /// [`Costs::line_transfer`] between SMT siblings.
@@ -171,7 +172,7 @@ cost_figures! {
         line_other_socket_ns,
         /// [`Costs::ipi_send`].
         ipi_send_ns,
-        /// [`Costs::ipi_trap`], paid only where the machine is virtualized.
+        /// [`Costs::ipi_trap`], paid only if the machine is virtualized.
         ipi_trap_ns,
         /// [`Costs::ipi_deliver`].
         ipi_deliver_ns,
@@ -231,15 +232,15 @@ cost_figures! {
         speed,
     }
     optional {
-        /// [`Costs::boot_struct_page_init`]; otherwise as `struct_page_init_ns`.
+        /// [`Costs::boot_struct_page_init`]; the default is `struct_page_init_ns`.
         boot_struct_page_init_ns,
-        /// [`Costs::invlpgb`]; a machine without the instruction has no such figure.
+        /// [`Costs::invlpgb`]; left out if the machine does not have the instruction.
         invlpgb_ns,
     }
 }
 
 cost_figures! {
-    /// Costs of file pages, swapped pages and reclaim as written in a profile; see [`PagingCosts`].
+    /// Costs of file pages, swap and reclaim as written in a profile; see [`PagingCosts`].
     PagingFigures
     required {
         /// [`PagingCosts::file_read_call`].
@@ -274,7 +275,8 @@ cost_figures! {
 }
 
 cost_figures! {
-    /// Costs of memory of several nodes as written in a profile; see [`NumaCosts`]. Rates are in 10^9 bytes a second.
+    /// Costs of memory on several nodes as written in a profile; see [`NumaCosts`]. Rates are in 10^9 bytes
+    /// per second.
     NumaFigures
     required {
         /// [`NumaCosts::stream_page`].
@@ -297,15 +299,16 @@ cost_figures! {
         tick_ns,
     }
     optional {
-        /// [`NumaCosts::slow_stream_page`], where there are nodes without CPUs; otherwise as that of another node.
+        /// [`NumaCosts::slow_stream_page`], for nodes without CPUs; the default is the rate of another node.
         slow_stream_gb_per_second,
-        /// [`NumaCosts::slow_node_page`], likewise; otherwise as that of a node with CPUs.
+        /// [`NumaCosts::slow_node_page`], for nodes without CPUs; the default is the rate of a node with
+        /// CPUs.
         slow_node_gb_per_second,
     }
 }
 
 cost_figures! {
-    /// What the size of a block of memory changes, as written in a profile; see [`BlockCosts`].
+    /// Costs that depend on block size as written in a profile; see [`BlockCosts`].
     BlockFigures
     required {
         /// [`BlockCosts::clear_l1_parts`].
@@ -334,7 +337,7 @@ cost_figures! {
         tlb_run_pages,
     }
     optional {
-        /// [`BlockCosts::tlb_contiguous_pages`]; left out where entries have no such mark.
+        /// [`BlockCosts::tlb_contiguous_pages`]; left out if page-table entries have no such mark.
         tlb_contiguous_pages,
     }
 }
@@ -385,7 +388,7 @@ impl NumaFigures {
     }
 }
 
-/// Addresses without memory, between zones and between nodes, at most.
+/// Upper bound of addresses without memory, between zones and between nodes.
 const MOST_HOLES_MIB: u64 = 16 << 10;
 
 /// Whether serde may leave a value out.
@@ -393,48 +396,42 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A machine on paper.
+/// The profile of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The name that `--machine` takes.
     pub name: String,
-    /// What it is, in a line.
+    /// What the machine is, in a line.
     pub description: String,
-    /// The base page that its kernel is built for, which the prices of pages are for; 4 KiB if left out.
+    /// The base page size of its kernel, for which costs of pages are given; 4 KiB if left out.
     #[serde(default, rename = "page_size_kib", skip_serializing_if = "is_default")]
     pub page_size: PageSize,
-    /// Its shape.
     pub topology: TopologyFigures,
-    /// Where its memory lies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub memblock: Memblock,
-    /// Its prices.
     pub costs: CostFigures,
-    /// What paging costs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paging: Option<PagingFigures>,
-    /// What memory of several nodes costs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa: Option<NumaFigures>,
-    /// What the size of a block of memory changes on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockFigures>,
-    /// What differs of some ways between its nodes.
+    /// Figures of links that differ from the general ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<Link, LinkFigures>,
-    /// What differs of some nodes' memory.
+    /// Figures of nodes' memory that differ from the general ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<MemoryOf, MemoryFigures>,
-    /// Its block devices, by the names that scenarios call them.
+    /// Block devices, by the names that scenarios use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, DeviceFigures>,
 }
 
-/// What is wrong with a profile. Lines are those of the text that was parsed, from 1.
+/// An error in a profile. Lines are those of the parsed text, from 1.
 #[derive(Debug, Error, PartialEq)]
 pub enum ProfileError {
-    /// Not TOML, an unknown or missing key, or a value of the wrong kind; the text names line and key.
+    /// Not TOML, an unknown or missing key, or a value of the wrong type; the text names line and key.
     #[error("{0}")]
     Syntax(String),
     /// A figure whose source is empty.
@@ -442,30 +439,16 @@ pub enum ProfileError {
         "{}{key}: a figure needs a source; say which measurement, baseline row or datasheet {value} comes from",
         at(.line)
     )]
-    NoSource {
-        /// The key of the figure.
-        key: String,
-        /// Where it is.
-        line: Option<usize>,
-        /// Its value.
-        value: f64,
-    },
-    /// A value that no machine has.
+    NoSource { key: String, line: Option<usize>, value: f64 },
+    /// A value that no machine can have.
     #[error("{}{wrong}", at(.line))]
-    OutOfRange {
-        /// The key of the figure, and its value.
-        wrong: WrongValue,
-        /// Where it is.
-        line: Option<usize>,
-    },
-    /// A table of links or of memory that says nothing about this machine.
+    OutOfRange { wrong: WrongValue, line: Option<usize> },
+    /// A table of links or memory that does not apply to this machine.
     #[error("{}{key}: {problem}", at(.line))]
     Useless {
-        /// The key of the table.
         key: String,
-        /// Where it is.
         line: Option<usize>,
-        /// Why, and what would be right.
+        /// Why it does not apply, and what would be right.
         problem: String,
     },
 }
@@ -475,7 +458,7 @@ fn at(line: &Option<usize>) -> String {
 }
 
 impl ProfileError {
-    /// The same, and where in `text` it is.
+    /// The same error with its line in `text`.
     fn within(mut self, text: &str) -> ProfileError {
         match &mut self {
             ProfileError::Syntax(_) => {}
@@ -487,7 +470,8 @@ impl ProfileError {
     }
 }
 
-/// The line of a TOML text, from 1, that has `key`, such as `demand.groups[0].mib`, or else the innermost of its tables.
+/// The line of a TOML text, from 1, that contains `key` (such as `demand.groups[0].mib`), or else the
+/// innermost of its tables.
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
     let (mut table, mut found) = (Some(document.get_ref()), None);
@@ -504,7 +488,7 @@ pub fn line_of(text: &str, key: &str) -> Option<usize> {
 }
 
 impl Profile {
-    /// Reads and checks a profile.
+    /// Parses and checks a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
         profile.check().map_err(|error| error.within(text))?;
@@ -516,7 +500,7 @@ impl Profile {
         toml::to_string_pretty(self).expect("a profile has only tables, numbers and strings")
     }
 
-    /// Whether there can be such a machine; parsing has asked already.
+    /// Checks that the profile describes a possible machine; [`Profile::parse`] has done so already.
     pub fn check(&self) -> Result<(), ProfileError> {
         let t = &self.topology;
         let refuse = |key: &str, value: String, expected: &'static str| {
@@ -639,7 +623,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Whether tables of links and of memory say something about this machine.
+    /// Checks that tables of links and memory apply to this machine.
     fn check_ways(&self) -> Result<(), ProfileError> {
         let useless = |key: String, problem: String| Err(ProfileError::Useless { key, line: None, problem });
         let topology = self.topology();
@@ -667,7 +651,7 @@ impl Profile {
         Ok(())
     }
 
-    /// All figures with their keys, tables included: `costs.page_clear_ns`, `devices.nvme.read_iops_one`.
+    /// All figures with their full keys: `costs.page_clear_ns`, `devices.nvme.read_iops_one`.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let costs = self.costs.entries().into_iter().map(|(key, figure)| (format!("costs.{key}"), figure));
         let paging = self.paging.iter().flat_map(|paging| paging.entries());
@@ -688,7 +672,7 @@ impl Profile {
         costs.chain(paging).chain(numa).chain(links).chain(memory).chain(blocks).chain(devices).collect()
     }
 
-    /// The figure that [`Profile::figures`] calls `key`, if the profile has it.
+    /// The figure with this full key (see [`Profile::figures`]), if the profile has it.
     pub fn figure_mut(&mut self, key: &str) -> Option<&mut Figure> {
         let (table, key) = key.split_once('.')?;
         match table {
@@ -709,12 +693,12 @@ impl Profile {
         }
     }
 
-    /// The block device of this name, switched on, if the machine has it.
+    /// A new block device of this name, if the machine has one.
     pub fn device(&self, name: &str) -> Option<Device> {
         self.devices.get(name).map(DeviceFigures::device)
     }
 
-    /// The shape, for a simulation.
+    /// The topology, for a simulation.
     pub fn topology(&self) -> Topology {
         let t = &self.topology;
         Topology {
@@ -733,7 +717,7 @@ impl Profile {
         }
     }
 
-    /// The prices, for a simulation.
+    /// The costs, for a simulation.
     pub fn costs(&self) -> Costs {
         let c = &self.costs;
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);

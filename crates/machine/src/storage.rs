@@ -1,4 +1,4 @@
-//! Block devices: what it takes to move pages between memory and a disk, in virtual time.
+//! Block devices: the time to move pages between memory and a disk, in virtual time.
 //!
 //! ```text
 //!   submitted ──► driver ──► queue ──► pipe ──────────► medium ─────► complete
@@ -6,34 +6,37 @@
 //!                                      setup + bytes    latency
 //! ```
 //!
-//! A solid-state disk does two things to a request. Its **pipe**, which is command processing and the interface, takes
-//! one request after the other: a fixed part and a part for each byte. Its **medium** works on many at once and only adds
-//! a latency. A data sheet has three figures for each direction, and they say how large the three parts are:
+//! A solid-state disk handles a request in two stages. Its **pipe**, which is command processing and the
+//! interface, serves one request at a time: a fixed time plus a time per byte. Its **medium** works on many
+//! requests at once and only adds a latency. A data sheet has three figures for each direction, which
+//! determine the three parts:
 //!
-//! | data sheet | | the model's |
+//! | data sheet | | in the model |
 //! |---|---|---|
-//! | sequential bandwidth | `B` | time in the pipe for a byte, `1 / B` |
-//! | requests of 4 KiB a second, many at a time | `M` | time in the pipe for a request, `1 / M - 4096 / B` |
-//! | requests of 4 KiB a second, one at a time | `O` | latency of the medium, `1 / O - 1 / M` |
+//! | sequential bandwidth | `B` | time in the pipe per byte, `1 / B` |
+//! | 4 KiB requests per second, many at a time | `M` | time in the pipe per request, `1 / M - 4096 / B` |
+//! | 4 KiB requests per second, one at a time | `O` | latency of the medium, `1 / O - 1 / M` |
 //!
-//! So the model gives back all three, and nothing in it is free. What the driver takes comes before. Both directions share the pipe. What is left out: a
-//! write cache that fills, garbage collection, and requests that meet on one flash chip.
+//! So the model reproduces all three, and has no free parameter. The driver's time comes before. Both
+//! directions share the pipe. Not modelled: a write cache that fills up, garbage collection, and contention
+//! of requests for one flash chip.
 //!
-//! Requests are submitted in the order of virtual time. Each stage takes them in that order, so when a request
-//! completes is known when it is submitted, and a disk has to remember only when its pipe becomes free.
+//! Requests are submitted in the order of virtual time, and each stage serves them in that order. So the
+//! completion of a request is known when it is submitted, and a disk only needs to remember when its pipe
+//! becomes free.
 //!
-//! Two devices are no disks: the CPU that submits does the work itself, in its own time, and nobody waits in line. A
-//! RAM disk copies (`drivers/block/brd.c: brd_submit_bio`), zram compresses and decompresses
+//! Two devices are no disks: the submitting CPU does the work itself, in its own time, and there is no queue.
+//! A RAM disk copies (`drivers/block/brd.c: brd_submit_bio`), zram compresses and decompresses
 //! (`drivers/block/zram/zram_drv.c: zram_bio_read, zram_bio_write`; Linux 6.6).
 
 use crate::profile::{Figure, cost_figures};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the requests that a data sheet counts, and of a page.
+/// Size of the requests that data sheets count, and of a page, bytes.
 const PAGE: u64 = 4096;
 
-/// Which way data go.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the device to memory.
@@ -48,9 +51,9 @@ pub enum Direction {
 pub enum DeviceFigures {
     /// A disk with a queue.
     Disk(Box<DiskFigures>),
-    /// Memory that looks like a disk (brd).
+    /// A RAM disk (brd).
     Ramdisk(RamdiskFigures),
-    /// Compressed memory that looks like a disk.
+    /// Compressed memory as a block device (zram).
     Zram(ZramFigures),
 }
 
@@ -58,19 +61,20 @@ cost_figures! {
     /// A disk as its data sheet describes it.
     DiskFigures
     required {
-        /// Random reads of 4 KiB a second, one at a time.
+        /// Random 4 KiB reads per second, one at a time.
         read_iops_one,
-        /// Random reads of 4 KiB a second, as many at a time as help.
+        /// Random 4 KiB reads per second, with the best queue depth.
         read_iops_many,
-        /// Sequential reads, 10^6 bytes a second.
+        /// Sequential reads, 10^6 bytes per second.
         read_mb_per_second,
-        /// Random writes of 4 KiB a second, one at a time.
+        /// Random 4 KiB writes per second, one at a time.
         write_iops_one,
-        /// Random writes of 4 KiB a second, as many at a time as help.
+        /// Random 4 KiB writes per second, with the best queue depth.
         write_iops_many,
-        /// Sequential writes, 10^6 bytes a second.
+        /// Sequential writes, 10^6 bytes per second.
         write_mb_per_second,
-        /// CPU time of the driver for a request, the doorbell included, nanoseconds; in a virtual machine that traps.
+        /// CPU time of the driver per request including the doorbell, nanoseconds; the doorbell traps in a
+        /// virtual machine.
         driver_ns,
     }
 }
@@ -79,7 +83,7 @@ cost_figures! {
     /// A RAM disk.
     RamdiskFigures
     required {
-        /// CPU time to copy 4 KiB in or out, finding the disk's page included, nanoseconds.
+        /// CPU time to copy 4 KiB in or out, including looking up the disk's page, nanoseconds.
         copy_ns,
     }
 }
@@ -88,11 +92,11 @@ cost_figures! {
     /// A zram device.
     ZramFigures
     required {
-        /// CPU time to compress 4 KiB and to store them, nanoseconds.
+        /// CPU time to compress and store 4 KiB, nanoseconds.
         compress_ns,
-        /// CPU time to find 4 KiB and to decompress them, nanoseconds.
+        /// CPU time to look up and decompress 4 KiB, nanoseconds.
         decompress_ns,
-        /// Size of data before compression over the memory that they take afterwards.
+        /// Compression ratio: size of the data over the memory that they take.
         ratio,
     }
 }
@@ -116,7 +120,7 @@ impl DeviceFigures {
         }
     }
 
-    /// The key of a figure that contradicts another one, its value and what would be right.
+    /// The key of a figure that contradicts another, its value and what is expected.
     pub(crate) fn contradiction(&self) -> Option<(&'static str, f64, &'static str)> {
         let positive = "a positive number";
         if let Some((key, figure)) =
@@ -167,7 +171,7 @@ impl DeviceFigures {
         }
     }
 
-    /// The device, switched on.
+    /// A new device with these figures.
     pub fn device(&self) -> Device {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
         let kind = match self {
@@ -191,12 +195,12 @@ impl DeviceFigures {
     }
 }
 
-/// What a disk's stages take in one direction.
+/// Times of a disk's stages in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stages {
-    /// In the pipe, for a request.
+    /// In the pipe, per request.
     setup: Time,
-    /// In the pipe, for 4 KiB.
+    /// In the pipe, per 4 KiB.
     page: Time,
     /// In the medium.
     latency: Time,
@@ -218,27 +222,26 @@ impl Stages {
     }
 }
 
-/// How a request goes.
+/// How a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// CPU time that the submitter spends on it, beginning now.
+    /// CPU time that the submitter spends on it, from now on.
     pub cpu: Time,
-    /// When the data are where they should be.
+    /// When the transfer is complete.
     pub completion: Time,
 }
 
-/// What a device did in one direction.
+/// Statistics of a device in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
-    /// Requests.
     pub requests: u64,
     /// Bytes of all requests.
     pub bytes: u64,
-    /// From submission to completion, added up.
+    /// Time from submission to completion, summed over requests.
     pub latency: Time,
-    /// Waiting for the pipe, added up.
+    /// Waiting time for the pipe, summed over requests.
     pub wait: Time,
-    /// Time of the pipe, or of the CPUs that do a device's work.
+    /// Busy time of the pipe, or of the CPUs that do the device's work.
     pub busy: Time,
 }
 
@@ -256,7 +259,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Submits a request of `bytes` at `now`. No request may be submitted before one that has been submitted already.
+    /// Submits a request of `bytes` at `now`, which must not be before an earlier submission.
     pub fn submit(&mut self, now: Time, direction: Direction, bytes: u64) -> Service {
         let side = direction as usize;
         let (service, wait, busy) = match &mut self.kind {
@@ -282,7 +285,8 @@ impl Device {
         service
     }
 
-    /// Memory that `bytes` on this device take from the machine: none on a disk, all on a RAM disk, a part on zram.
+    /// Memory of the machine that `bytes` on this device occupy: none on a disk, all on a RAM disk, a part on
+    /// zram.
     pub fn memory(&self, bytes: u64) -> u64 {
         match self.kind {
             Kind::Disk { .. } => 0,
@@ -290,7 +294,7 @@ impl Device {
         }
     }
 
-    /// What it did in one direction so far.
+    /// The statistics in one direction.
     pub fn statistics(&self, direction: Direction) -> DeviceStatistics {
         self.statistics[direction as usize]
     }
@@ -321,7 +325,7 @@ mod tests {
         }))
     }
 
-    /// Requests a second of `tasks` that each submit `bytes`, wait, and submit again.
+    /// Requests per second of `tasks` tasks that each submit `bytes`, wait, and submit again.
     fn closed_loop(direction: Direction, tasks: usize, bytes: u64) -> f64 {
         const ROUNDS: usize = 1000;
         let mut device = ssd().device();
@@ -387,7 +391,8 @@ mod tests {
         assert_eq!(ssd().device().memory(1 << 20), 0);
     }
 
-    /// The same by looking at every request at every step: the stages of a disk one picosecond event after the other.
+    /// The obvious model, which looks at every request in every step: a disk's stages, one picosecond event
+    /// after the other.
     fn step_by_step(requests: &[(Time, Direction, u64)]) -> Vec<Time> {
         let DeviceFigures::Disk(disk) = ssd() else { unreachable!() };
         let read = Stages::new(&disk.read_iops_one, &disk.read_iops_many, &disk.read_mb_per_second);

@@ -1,53 +1,48 @@
 //! Virtual time: whole picoseconds in 64 bits, which lasts 213 days.
 //!
-//! Picoseconds, because unit costs such as 1.7 ns a page must add up over billions of pages without
-//! rounding; whole numbers, because results must be the same bits everywhere.
+//! Picoseconds, because unit costs such as 1.7 ns per page must add up over billions of pages without
+//! rounding; whole numbers, because results must be identical on every host.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in virtual time, or a length of it, in picoseconds.
+/// A point in virtual time, or a duration, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
     /// The start of every simulation.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// From whole nanoseconds.
     pub const fn from_nanoseconds(nanoseconds: u64) -> Time {
         Time(nanoseconds * 1000)
     }
 
-    /// From nanoseconds with a fraction, rounded to the nearest picosecond; negative counts as zero.
+    /// From nanoseconds, rounded to the nearest picosecond; negative values become zero.
     pub fn from_nanoseconds_f64(nanoseconds: f64) -> Time {
         Time((nanoseconds * 1000.0).round().max(0.0) as u64)
     }
 
-    /// From seconds.
     pub fn from_seconds(seconds: f64) -> Time {
         Time::from_nanoseconds_f64(seconds * 1e9)
     }
 
-    /// In picoseconds.
     pub const fn picoseconds(self) -> u64 {
         self.0
     }
 
-    /// In nanoseconds, with a fraction.
     pub fn nanoseconds(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// `self - other`, or zero where that would be negative.
+    /// `self - other`, or zero if that would be negative.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
@@ -55,13 +50,13 @@ impl Time {
     /// `self * factor`, rounded to the nearest picosecond.
     #[inline]
     pub fn scale(self, factor: f64) -> Time {
-        // `f64::round` is a call on most machines.
+        // `f64::round` is a function call on most machines.
         let exact = self.0 as f64 * factor;
         let whole = exact as u64;
         Time(whole + u64::from(exact - whole as f64 >= 0.5))
     }
 
-    /// The part `numerator / denominator` of this length, rounded down.
+    /// `self * numerator / denominator`, rounded down.
     #[inline]
     pub const fn fraction(self, numerator: u64, denominator: u64) -> Time {
         match self.0.checked_mul(numerator) {

@@ -1,7 +1,7 @@
-//! Translation caches of all CPUs, and what it takes to flush a kernel mapping out of them.
+//! TLBs of all CPUs, and the cost of flushing a kernel mapping from them.
 //!
-//! A CPU flushes only its own translations. To flush everybody's, the kernel runs a function on every CPU by
-//! interrupts and waits for the last (`kernel/smp.c: smp_call_function_many_cond`, called through `on_each_cpu` by
+//! A CPU flushes only its own TLB. To flush all of them, the kernel runs a function on every CPU by IPIs and
+//! waits for the last (`kernel/smp.c: smp_call_function_many_cond`, called through `on_each_cpu` by
 //! `arch/x86/mm/tlb.c: flush_tlb_all` and `flush_tlb_kernel_range`; Linux 6.6):
 //!
 //! ```text
@@ -12,11 +12,12 @@
 //!   target 3   idle ────────────────────────────────────────────────────┤ receive, flush ├──┘ idle
 //! ```
 //!
-//! The initiator pays one target after the other, so a broadcast takes as long as there are CPUs, while targets
-//! work at the same time. Where the CPU can broadcast a flush itself (INVLPGB and TLBSYNC, used by Linux 6.15 and
-//! later on AMD), nobody is interrupted.
+//! The initiator pays for one target after the other, so the length of a broadcast grows with the number of
+//! CPUs, while targets work at the same time. If the CPU can broadcast a flush itself (INVLPGB and TLBSYNC,
+//! used by Linux 6.15 and later on AMD), no CPU is interrupted.
 //!
-//! Whether to flush everything or page by page is not decided here: that limit (33 pages) is the kernel's.
+//! Whether to flush everything or single pages is the kernel's decision (its limit is 33 pages), not made
+//! here.
 
 use crate::Machine;
 use crate::account::Category;
@@ -27,18 +28,19 @@ use crate::topology::Cpu;
 /// What to flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// Every translation, global ones too.
+    /// The whole TLB, global entries included.
     All,
-    /// Page by page, one INVLPG each.
+    /// Single pages, one INVLPG each.
     Range {
-        /// How many pages of 4 KiB.
+        /// Number of pages of 4 KiB.
         pages: u64,
     },
 }
 
 impl<C: Category> Machine<C> {
-    /// Runs a function that takes `work` on every CPU and waits for the last one (`on_each_cpu` with `wait`). Busy
-    /// targets lose `refill` on top, afterwards. The initiator's time goes to `initiating`, targets' to `interrupted`.
+    /// Runs a function that takes `work` on every CPU and waits for the last one (`on_each_cpu` with `wait`).
+    /// Busy targets lose `refill` in addition, afterwards. The initiator's time is charged to `initiating`,
+    /// the targets' to `interrupted`.
     ///
     /// The initiator must be the CPU that is furthest behind.
     pub fn call_on_each_cpu(
@@ -52,7 +54,7 @@ impl<C: Category> Machine<C> {
         self.call_on_cpus(initiator, |_| true, work, refill, initiating, interrupted);
     }
 
-    /// The same on the initiator and on those CPUs that are `targets`.
+    /// Like [`Machine::call_on_each_cpu`], on the initiator and the CPUs selected by `targets`.
     fn call_on_cpus(
         &mut self,
         initiator: Cpu,
@@ -66,7 +68,8 @@ impl<C: Category> Machine<C> {
         let (start, here) = (clocks[initiator.index()].now, places[initiator.index()]);
         let (mut now, mut last) = (start, start);
         for place in places.iter().filter(|place| place.cpu != initiator && targets(place.cpu)) {
-            // The call queue's line comes here; call data and acknowledgement travel there and back.
+            // The call queue's line comes to the initiator; call data and acknowledgement go to the target
+            // and back.
             let line = costs.line_transfer[here.distance(place) as usize];
             now += line + costs.ipi_send + costs.ipi_trap;
             let own = &mut clocks[initiator.index()];

@@ -1,4 +1,4 @@
-//! Who is where: sockets, nodes, cores, threads and caches.
+//! Topology of a machine: sockets, nodes, cores, threads and caches.
 //!
 //! ```text
 //!   socket 0 = node 0                     socket 1 = node 1
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Cpu(pub u16);
 
 impl Cpu {
-    /// For indexing per-CPU arrays.
+    /// Index into per-CPU arrays.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -29,32 +29,32 @@ impl Cpu {
 pub struct Node(pub u8);
 
 impl Node {
-    /// For indexing per-node arrays.
+    /// Index into per-node arrays.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// How far a cache line travels between two CPUs.
+/// Distance between two CPUs, as a cache line travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Distance {
-    /// The same CPU: the line is there.
+    /// The same CPU.
     SameCpu = 0,
-    /// The other thread of the same core.
+    /// The SMT sibling in the same core.
     SameCore = 1,
-    /// Another core that shares the last-level cache.
+    /// Another core with the same last-level cache.
     SameSocket = 2,
-    /// Another socket.
+    /// A core of another socket.
     OtherSocket = 3,
 }
 
 impl Distance {
-    /// How many distances there are.
+    /// Number of distances.
     pub const COUNT: usize = 4;
 }
 
-/// Which CPUs share one instance of a cache.
+/// The CPUs that share one instance of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SharedBy {
@@ -64,36 +64,36 @@ pub enum SharedBy {
     Socket,
 }
 
-/// A data or unified cache level.
+/// A level of data or unified caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// 1, 2 or 3.
     pub level: u8,
-    /// Bytes of one instance.
+    /// Size of one instance, bytes.
     pub bytes: u64,
-    /// Who shares an instance.
+    /// The CPUs that share an instance.
     pub shared_by: SharedBy,
 }
 
-/// How the CPUs that are busy share an emulator.
+/// How busy CPUs share an emulator that runs them in turns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurnShares {
-    /// The CPUs that are busy; all others are idle.
+    /// The busy CPUs; all others are idle.
     pub busy: Vec<Cpu>,
-    /// What part of the time each of them has.
+    /// Each busy CPU's share of the time.
     pub shares: Vec<f64>,
 }
 
-/// The most nodes that a machine has: sets of them are 64 bits.
+/// Upper bound of the number of nodes: node sets have 64 bits.
 pub const MAX_NODES: u8 = 64;
-/// How far firmware says that a node is from itself (`LOCAL_DISTANCE`).
+/// Distance of a node to itself (`LOCAL_DISTANCE`).
 const LOCAL_DISTANCE: u8 = 10;
-/// How far the kernel takes nodes to be from each other where firmware says nothing (`REMOTE_DISTANCE`).
+/// Distance between nodes if firmware reports none (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
-/// Whether the kernel would take this table of distances from firmware (`slit_valid` in drivers/acpi/numa/srat.c): as many rows
-/// as columns, 10 from each node to itself and more to all others.
+/// Whether the kernel would accept this distance table from firmware (`slit_valid` in
+/// drivers/acpi/numa/srat.c): it is square, with 10 from each node to itself and more to the others.
 pub fn is_distance_table(distances: &[Vec<u8>]) -> bool {
     let is_right = |from: usize, to: usize, distance: u8| match from == to {
         true => distance == LOCAL_DISTANCE,
@@ -105,24 +105,25 @@ pub fn is_distance_table(distances: &[Vec<u8>]) -> bool {
     })
 }
 
-/// The shape of a machine: equal sockets, equal cores, one node a socket or one for all.
+/// The topology of a machine: equal sockets, equal cores, and nodes spread evenly over them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// Processor packages.
     pub sockets: u16,
-    /// Cores of one socket.
+    /// Cores per socket.
     pub cores_per_socket: u16,
-    /// SMT threads of one core: 1 or 2.
+    /// SMT threads per core: 1 or 2.
     pub threads_per_core: u16,
-    /// NUMA nodes, [`MAX_NODES`] at most; those with CPUs come first and are spread evenly over the sockets.
+    /// Number of NUMA nodes, at most [`MAX_NODES`]. Those with CPUs come first and are spread evenly over the
+    /// sockets.
     pub nodes: u8,
-    /// How many of them have memory and no CPU: slower memory behind a link.
+    /// How many of them have memory but no CPU: slower memory behind a link.
     pub memory_only_nodes: u8,
-    /// Distance table as firmware gives it: 10 = local.
+    /// Distance table of the firmware (SLIT): 10 = local.
     pub node_distances: Vec<Vec<u8>>,
-    /// Where CPUs are emulated, one after the other: what part of the time each of the busy ones has, which depends on the order of
-    /// their turns and on when they tick. CPUs that are busy in a set which has no entry have equal parts. None where CPUs run at
-    /// the same time.
+    /// If CPUs are emulated one after the other: each busy CPU's share of the time, which depends on the
+    /// order of their turns and on when they tick. Sets of busy CPUs without an entry share equally. Empty if
+    /// CPUs run at the same time.
     pub turn_shares: Vec<TurnShares>,
     /// Data and unified caches, nearest first.
     pub caches: Vec<Cache>,
@@ -143,7 +144,7 @@ impl Topology {
         }
     }
 
-    /// Nodes of one socket each with so many cores, all equally far from each other; no caches.
+    /// Nodes of one socket with `cores_per_socket` cores each, all at the same distance; no caches.
     pub fn of_nodes(nodes: u8, cores_per_socket: u16) -> Topology {
         let distance = |from, to| if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
         let row = |from| (0..nodes).map(|to| distance(from, to)).collect();
@@ -170,43 +171,42 @@ impl Topology {
         self.sockets * self.cores_per_socket
     }
 
-    /// The core that `cpu` is a thread of, counted over the whole machine.
+    /// The core that `cpu` is a thread of, numbered over the whole machine.
     #[inline]
     pub fn core(&self, cpu: Cpu) -> u16 {
         cpu.0 % self.cores()
     }
 
-    /// The socket of `cpu`.
     #[inline]
     pub fn socket(&self, cpu: Cpu) -> u16 {
         self.core(cpu) / self.cores_per_socket
     }
 
-    /// The node whose memory is local to `cpu`.
+    /// The node that `cpu` belongs to.
     #[inline]
     pub fn node(&self, cpu: Cpu) -> Node {
         let cores_per_node = (self.cores() / u16::from(self.nodes_with_cpus())).max(1);
         Node((self.core(cpu) / cores_per_node) as u8)
     }
 
-    /// How many nodes have CPUs: the first ones.
+    /// Number of nodes with CPUs, which are the first ones.
     #[inline]
     pub fn nodes_with_cpus(&self) -> u8 {
         self.nodes - self.memory_only_nodes
     }
 
-    /// Whether a node has memory and no CPU.
+    /// Whether a node has memory but no CPU.
     #[inline]
     pub fn is_memory_only(&self, node: Node) -> bool {
         node.0 >= self.nodes_with_cpus()
     }
 
-    /// The CPUs whose local node is `node`, in order.
+    /// The CPUs of `node`, in order.
     pub fn cpus_of(&self, node: Node) -> Vec<Cpu> {
         self.all_cpus().filter(|&cpu| self.node(cpu) == node).collect()
     }
 
-    /// The other thread of the same core, where there is one.
+    /// The SMT sibling of `cpu`, if it has one.
     #[inline]
     pub fn sibling(&self, cpu: Cpu) -> Option<Cpu> {
         if self.threads_per_core < 2 {
@@ -223,23 +223,23 @@ impl Topology {
         }
     }
 
-    /// One CPU's share of the last-level cache, in bytes.
+    /// One CPU's share of the last-level cache, bytes.
     pub fn last_level_slice(&self) -> u64 {
         self.caches.last().map_or(0, |cache| cache.bytes / self.sharers(cache))
     }
 
-    /// One CPU's share of all data and unified caches added up, in bytes.
+    /// One CPU's share of all data and unified caches added up, bytes.
     pub fn sum_of_cache_slices(&self) -> u64 {
         self.caches.iter().map(|cache| cache.bytes / self.sharers(cache)).sum()
     }
 
-    /// Bytes of one last-level cache.
+    /// Size of one last-level cache, bytes.
     pub fn last_level_bytes(&self) -> u64 {
         self.caches.last().map_or(0, |cache| cache.bytes)
     }
 
-    /// The nodes in the order in which `node` prefers them: itself, then by distance, ties by the next
-    /// higher number (`mm/page_alloc.c: find_next_best_node`).
+    /// The nodes in the order in which `node` prefers them: itself, then by distance, ties by the next higher
+    /// number (`mm/page_alloc.c: find_next_best_node`).
     pub fn nodes_by_distance(&self, node: Node) -> Vec<Node> {
         let own = node.index();
         let mut order: Vec<usize> = (0..self.nodes as usize).collect();

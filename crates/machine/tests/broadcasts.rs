@@ -1,5 +1,5 @@
-//! Interrupts and broadcasts: what they take, from whom, and how often; and all of it against a slow model that
-//! lets every CPU live nanosecond by nanosecond.
+//! Interrupts and broadcasts: their costs, which CPU pays, and how often; compared with a slow model in which
+//! every CPU advances nanosecond by nanosecond.
 
 use machine::topology::{Cache, SharedBy};
 use machine::{Category, Costs, Cpu, Flush, Interrupt, Machine, Time, Topology};
@@ -84,7 +84,8 @@ fn who_ran_ahead_pays_at_once() {
     assert!(adds_up(&machine, Cpu(0)));
 }
 
-/// All other CPUs idle: their handlers overlap, and the initiator waits for the one that is told last.
+/// All other CPUs are idle: their handlers overlap, and the initiator waits for the one that is interrupted
+/// last.
 #[test]
 fn the_initiator_waits_for_the_last() {
     let mut machine = machine(1);
@@ -132,7 +133,7 @@ fn a_parked_cpu_is_billed_for_every_broadcast() {
     }
 }
 
-/// Whoever sends several interrupts in one go must not take a sleeping CPU past the time at which it works again.
+/// Sending several interrupts in one go must not advance a sleeping CPU past its wake-up time.
 #[test]
 fn a_sleeping_cpu_wakes_when_it_wanted_to() {
     let mut machine = machine(1);
@@ -165,7 +166,7 @@ fn the_instruction_costs_its_initiator_alone() {
     assert_eq!(machine.accounts.spent(Cpu(1), Doing::Interrupted), Time::ZERO);
 }
 
-/// A CPU that lives nanosecond by nanosecond and looks at its list of interrupts after each.
+/// A CPU that advances nanosecond by nanosecond and checks its list of interrupts after each.
 #[derive(Clone, Default)]
 struct Slow {
     now: u64,
@@ -201,7 +202,7 @@ impl Slow {
         }
     }
 
-    /// Where it stands once everything that arrives by `time` is handled; a parked CPU does not move otherwise.
+    /// Its clock after everything that arrives by `time` is handled; otherwise a parked CPU does not move.
     fn settled(&self, time: u64) -> Slow {
         let mut settled = self.clone();
         while let Some(&(arrival, _)) = settled.pending.first().filter(|(arrival, _)| *arrival <= time) {
@@ -280,7 +281,7 @@ proptest! {
         prop_assert_eq!(whole.now(Cpu(0)), ns(pieces.iter().sum()) + handled);
     }
 
-    /// CPUs act in the order of virtual time, as an engine lets them.
+    /// CPUs act in the order of virtual time, as in a simulation.
     #[test]
     fn equals_cpus_that_live_nanosecond_by_nanosecond(
         operations in proptest::collection::vec(operation(), 1..60),

@@ -1,4 +1,4 @@
-//! Which table a way to memory takes its figures from, and what a profile's reader is told of tables that are wrong.
+//! Links: which table a way to memory takes its figures from, and the errors for wrong tables.
 
 use machine::links::{Link, WayCosts};
 use machine::{Category, Costs, Cpu, Machine, Node, NumaCosts, Profile, Time, Topology};
@@ -24,7 +24,7 @@ fn figure(value: f64) -> String {
     format!("{{ value = {value:?}, source = \"made up\" }}")
 }
 
-/// The first CPU of a node, all nodes with CPUs having as many.
+/// The first CPU of a node; all nodes with CPUs have equally many.
 fn first_cpu(machine: &Machine<Busy>, node: u8) -> Cpu {
     machine.topology.cpus_of(Node(node))[0]
 }
@@ -138,13 +138,13 @@ fn figures_of_links_can_be_listed_and_moved() {
     assert_eq!(costs.memory[&Node(4)].shared_page, page);
 }
 
-/// What the reader of `more`, the last lines of a profile, is told, from the line that it is about.
+/// The error for a profile with the lines `more` appended; its line number is relative to them.
 fn refused(profile: &str, more: &str) -> String {
     let text = format!("{}\n{more}\n", profile.trim_end());
     let first = profile.trim_end().lines().count();
     let error = Profile::parse(&text).expect_err(more).to_string();
     (1..=more.lines().count()).fold(error, |error, line| {
-        // Two forms: this crate's, and the parser's.
+        // There are two forms, this crate's and the parser's.
         let [own, parser] = ["line ", "at line "].map(|at| format!("{at}{}", first + line));
         error.replacen(&parser, &format!("at line +{line}"), 1).replacen(&own, &format!("line +{line}"), 1)
     })
@@ -217,7 +217,8 @@ fn figures_of_links_are_checked() {
 }
 
 proptest! {
-    /// Without tables there is one figure for own memory, one for other nodes', one for that of nodes without CPUs.
+    /// Without tables there is one figure for local memory, one for other nodes, and one for nodes without
+    /// CPUs.
     #[test]
     fn without_tables_figures_are_general(
         with_cpus in 1u8..6,
@@ -238,7 +239,7 @@ proptest! {
         let [line, remote_line, stream_page, remote_stream_page, slow_stream_page] =
             ns.map(Time::from_nanoseconds);
         let numa = NumaCosts { stream_page, remote_stream_page, slow_stream_page, ..NumaCosts::FREE };
-        // Nor do tables that fit nothing change anything: a machine may be given another shape.
+        // Tables that do not apply change nothing either: a machine may be given another topology.
         let stray = stray.then_some((Link::Distance(9), WayCosts { memory_line: Some(Time::ZERO), ..WayCosts::default() }));
         let links = BTreeMap::from_iter(stray);
         let costs = Costs { memory_line: [line, remote_line], numa: Some(numa), links, ..Costs::FREE };

@@ -1,4 +1,4 @@
-//! Locks that are taken several times in one step, by CPUs whose clocks are then ahead of others'.
+//! Locks that are taken several times in one step, by CPUs whose clocks are then ahead of others.
 
 use machine::topology::Distance;
 use machine::{Category, Costs, Cpu, Machine, SpinLock, Time, Topology};
@@ -32,7 +32,7 @@ fn machine(cpus: u16, line: u64) -> Machine<Work> {
     Machine::new(Topology { cores_per_socket: cpus, ..Topology::single() }, costs)
 }
 
-/// One section; how long `cpu` waited for it.
+/// Simulates one section. Returns how long `cpu` waited for it.
 fn take(lock: &mut SpinLock, machine: &mut Machine<Work>, cpu: u16, hold: u64) -> Time {
     let waited = lock.statistics().wait;
     lock.acquire(machine, Cpu(cpu), Work::Wait);
@@ -40,7 +40,7 @@ fn take(lock: &mut SpinLock, machine: &mut Machine<Work>, cpu: u16, hold: u64) -
     lock.statistics().wait - waited
 }
 
-/// CPU 0 holds the lock from 0 to 10, from 100 to 110 and from 200 to 210, all before anybody else acts.
+/// CPU 0 holds the lock from 0 to 10, from 100 to 110 and from 200 to 210, all before any other CPU acts.
 fn three_sections(machine: &mut Machine<Work>) -> SpinLock {
     let mut lock = SpinLock::default();
     machine.set_earliest(Time::ZERO);
@@ -74,7 +74,7 @@ fn who_would_not_be_done_before_the_next_section_waits_for_it() {
     let mut machine = machine(2, 1);
     let mut lock = three_sections(&mut machine);
     machine.charge(Cpu(1), Work::Other, ns(95));
-    // The word's way, then until 110 and the way of the two lines.
+    // The transfer of the lock word, then the wait until 110 and the transfer of two lines.
     assert_eq!(take(&mut lock, &mut machine, 1, 10), ns(17));
     assert_eq!(machine.now(Cpu(1)), ns(122));
     assert_eq!(lock.statistics().contended, 1);
@@ -102,7 +102,7 @@ fn the_lock_comes_from_whoever_had_it_before_and_not_from_who_has_it_later() {
     assert_eq!(lock.owner_before(ns(49)), Some(Cpu(1)), "what ended is forgotten, not who had it");
 }
 
-/// The queue of a lock whose CPUs come in order: free at one time, from one owner.
+/// A lock whose CPUs arrive in order: it becomes free at one time, from one owner.
 #[derive(Default)]
 struct Queue {
     free_at: Time,
@@ -122,7 +122,7 @@ impl Queue {
 }
 
 proptest! {
-    /// One section a step: as they come in order, they form a queue.
+    /// One section per step: as CPUs arrive in order, they form a queue.
     #[test]
     fn sections_in_order_of_time_are_a_queue(
         steps in proptest::collection::vec((0u16..5, 0u64..60, 0u64..20), 1..200)
@@ -138,7 +138,7 @@ proptest! {
         }
     }
 
-    /// Several sections a step: no two overlap, and the lock is free whenever nobody has it.
+    /// Several sections per step: no two overlap, and the lock is free whenever no CPU holds it.
     #[test]
     fn no_two_sections_overlap(
         steps in proptest::collection::vec(proptest::collection::vec((0u64..60, 1u64..20), 1..6), 1..80)
@@ -156,7 +156,7 @@ proptest! {
                 for &(from, until) in &sections {
                     prop_assert!(section.1 <= from || until <= section.0, "{section:?} and {from:?} to {until:?}");
                 }
-                // Nobody waits while there is room.
+                // No CPU waits while there is room.
                 let mut free = came;
                 let mut later: Vec<_> = sections.iter().filter(|(_, until)| *until > came).collect();
                 later.sort();

@@ -1,4 +1,4 @@
-//! CPUs that are emulated one after the other.
+//! CPUs that are emulated one after the other, in turns.
 
 use machine::{Category, Costs, Cpu, Machine, SpinLock, Time, Topology, TurnShares};
 
@@ -20,7 +20,7 @@ fn ns(time: u64) -> Time {
     Time::from_nanoseconds(time)
 }
 
-/// A machine of so many CPUs, the first two of which have unequal turns while they alone are busy.
+/// A machine with `cpus` CPUs, of which the first two have unequal turns while only they are busy.
 fn machine(cpus: u16) -> Machine<Work> {
     let turn_shares = vec![TurnShares { busy: vec![Cpu(0), Cpu(1)], shares: vec![0.75, 0.25] }];
     Machine::new(Topology { cores_per_socket: cpus, turn_shares, ..Topology::single() }, Costs::FREE)
