@@ -90,8 +90,8 @@ pub struct Costs {
 /// Costs of moving data between CPUs and the memory of several nodes, and of NUMA balancing.
 ///
 /// ```text
-///   scan            per entry: pte_protect; then a flush of other CPUs' translations (ipi_*, tlb_*)
-///   hint fault      hint_fault; and if the page moves: page_migrate, page_alloc, a stream from one node to the other
+///   scan            per entry: pte_protect; then a TLB shootdown (ipi_*, tlb_*)
+///   hint fault      hint_fault; and if the page migrates: page_migrate, page_alloc, a stream from one node to the other
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumaCosts {
@@ -146,10 +146,10 @@ impl NumaCosts {
 ///   read, hit    file_read_call + per page: file_lookup, page_copy
 ///   read, miss   file_read_call + per page: file_insert; per request: io_submit, the device's own part,
 ///                               and of a disk task_switch and io_complete; then as a hit
-///   write        file_read_call + per page: file_write, page_copy, and file_insert where it was not in memory;
+///   write        file_read_call + per page: file_write, page_copy, and file_insert if it was not cached;
 ///                flushers: per request as a miss
 ///   reclaim      per page: lru_scan, rmap_walk for each mapping
-///                and of those that go: pte_unmap for each mapping, swap_out or nothing, file_remove
+///                and if it is evicted: pte_unmap for each mapping, swap_out if anonymous, file_remove
 ///   swap-in      page_fault + swap_in; per request as a miss
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   cpu 0 ────────────●                 clocks; ● = where each CPU stands
-//!   cpu 1 ─────●                        next() is cpu 1; it may run ahead on what only it owns,
+//!   cpu 1 ─────●                        next() is cpu 1; it may run ahead on private state,
 //!   cpu 2 ──────────────────●           but touches shared state only while it is the furthest behind
 //! ```
 //!

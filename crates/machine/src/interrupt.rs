@@ -3,7 +3,7 @@
 //! ```text
 //!   charge 10          runs ───────────┐ handler ┌───── runs on        an interrupt is taken when the clock of its
 //!                                      ▼█████████│                     CPU passes `arrival`; what was charged
-//!   clock      0                    arrival         10 + cost          ends later by what the handler costs
+//!   clock      0                    arrival         10 + cost          ends later by the handler's cost
 //!
 //!   wait until 10      idles ──────────┐ handler ┌ idles ┐             waiting goes on around it: only a handler
 //!                                      ▼█████████│       │             that is not done by then makes it longer

@@ -17,7 +17,7 @@
 //!           ── blocks    clearing, using and translating memory, by block size
 //!
 //!   SpinLock      held by one CPU at a time; a hand-over costs line transfers between two CPUs
-//!   CpuQueue      who acts next: always the CPU that is furthest behind
+//!   CpuQueue      which CPU acts next: always the one that is furthest behind
 //!   CacheModel    which pages a last-level cache still holds
 //!   Device        a disk, a RAM disk or zram: when a request completes
 //! ```

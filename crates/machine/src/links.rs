@@ -1,7 +1,7 @@
 //! Distance of memory: latency of a line and rate of a page, by node of the CPU and node of the memory.
 //!
 //! ```text
-//!   from node 0 to           general figures            tables that say otherwise, the first that does
+//!   from node 0 to           general figures            tables that override them, first match first
 //!     node 0, its own        memory_line_ns, ...        [memory.node0]
 //!     node 1, a hop          remote_memory_line_ns, ... [links.node0-node1] ► [links.distance-21]
 //!     node 2, two hops       the same                   [links.node0-node2] ► [links.distance-31]

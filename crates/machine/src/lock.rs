@@ -166,7 +166,7 @@ impl SpinLock {
         hold: Time,
         [waiting, holding]: [C; 2],
     ) {
-        let mut granted = self.granted.take().expect("who holds a lock has acquired it");
+        let mut granted = self.granted.take().expect("hold follows acquire");
         while let Some(&next) = self.runs.get(self.begun(granted.from))
             && next.from < machine.now(cpu) + machine.in_turns(cpu, hold)
         {

@@ -4,7 +4,7 @@
 //!   pc      0   16 MiB            below_4g_mib       4 GiB
 //!           │DMA│ DMA32 ..........│ no memory        │ Normal ................... │ next node ...
 //!           ×     kernel        ××  firmware_kib     │                     tables, struct pages
-//!           first MiB held
+//!           first MiB reserved
 //!
 //!   arm64       2 GiB                                4 GiB
 //!   no memory   │ DMA .............................. │ Normal ................... │ next node ...

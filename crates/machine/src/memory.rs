@@ -1,8 +1,8 @@
 //! Memory bandwidth of several nodes: how long moving data takes while other CPUs do so too.
 //!
 //! ```text
-//!   CPU ── its own rate ──► controller of its node                       everybody on a node shares its controller
-//!    └──── a lower one ───► link node 0 ─► 1 ──► controller of node 1    and every way between two nodes
+//!   CPU ── its own rate ──► controller of its node                       all CPUs share the controller of a node
+//!    └──── a lower one ───► link node 0 ─► 1 ──► controller of node 1    and the link between two nodes
 //! ```
 //!
 //! A CPU that streams through memory takes the longest of three times: its own, until the memory controller

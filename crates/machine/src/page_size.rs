@@ -1,8 +1,8 @@
 //! The size of a base page.
 //!
 //! ```text
-//!   4 KiB    x86-64, arm64       figures of a page are of so many bytes
-//!   16 KiB   arm64               a profile says which (`page_size_kib`), and prices its pages
+//!   4 KiB    x86-64, arm64       figures of a page are for this size
+//!   16 KiB   arm64               the profile says which (`page_size_kib`)
 //!   64 KiB   arm64
 //! ```
 //!

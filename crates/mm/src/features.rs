@@ -2,13 +2,13 @@
 //! fork of the code.
 //!
 //! ```text
-//!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and what came later
-//!            ├─ hugetlb: HugetlbFeatures        "Batch hugetlb vmemmap modification operations", likewise
-//!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", likewise
-//!            ├─ readahead: ReadaheadFeatures  what releases changed about reading ahead
-//!            ├─ numa: NumaFeatures              "sched/numa: Enhance vma scanning", likewise
-//!            ├─ sched: SchedFeatures            what the scheduler decides about threads on several nodes
-//!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", likewise
+//!   Features ── the page allocator's own fields: "PCP high auto-tuning" as posted and merged, and later changes
+//!            ├─ hugetlb: HugetlbFeatures      "Batch hugetlb vmemmap modification operations", and later changes
+//!            ├─ reclaim: ReclaimFeatures      "Refault distance update with MGLRU support", and later changes
+//!            ├─ readahead: ReadaheadFeatures  changes of readahead between releases
+//!            ├─ numa: NumaFeatures            "sched/numa: Enhance vma scanning", and later changes
+//!            ├─ sched: SchedFeatures          the scheduler's values for threads on several nodes
+//!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", and later changes
 //! ```
 //!
 //! The named sets of features are the variants in [`crate::series`].

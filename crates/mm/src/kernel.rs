@@ -3,9 +3,9 @@
 //! ```text
 //!   program ─► mm.enter(&mut machine, cpu) ─► Kernel ─► fault, read, free, reclaim ...
 //!                                            │
-//!                                            ├─ parts  what the kernel knows: zones, folios, lists, pools
-//!                                            └─ on     the CPU that pays and its machine; which kernel, its settings;
-//!                                                      what is counted
+//!                                            ├─ parts  state of the kernel: zones, folios, lists, pools
+//!                                            └─ on     the CPU that pays, its machine, features, settings,
+//!                                                      counters
 //! ```
 //!
 //! A path that needs several parts and costs time or counts events is a method of [`Kernel`], in the order in

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   a program ─► Kernel { parts, on }
-//!                  │        └── the CPU that pays and its machine; which kernel this is, its settings, what it counts
-//!                  ├── allocator      a request ─► page_alloc ─► pcp (the CPU's own stock) ─► zone (buddy, watermarks, one lock)
-//!                  ├── lru            folio ─► batches ─► lruvec ─► vmscan, mglru ─► workingset (what a shadow says)
+//!                  │        └── the CPU that pays, its machine, the kernel's features, settings and counters
+//!                  ├── allocator      a request ─► page_alloc ─► pcp (the CPU's pageset) ─► zone (buddy, watermarks, one lock)
+//!                  ├── lru            folio ─► batches ─► lruvec ─► vmscan, mglru ─► workingset (shadow entries)
 //!                  ├── page_cache     read ─► readahead, filemap ─► folio in xarray; writeback
 //!                  ├── address_space  touch ─► memory ─► page table, rmap; huge_memory: large anonymous folios; mlock, gup
-//!                  ├── swapfile       out to swap, in from swap
-//!                  ├── hugetlb        pools of huge pages; vmemmap: the map of struct pages, as memory
-//!                  └── numa           which node's memory a thread uses, and bringing them together
+//!                  ├── swapfile       swap-out, swap-in, swap cache
+//!                  ├── hugetlb        pools of huge pages; vmemmap: HVO, memory of struct pages
+//!                  └── numa           NUMA balancing: scans, hint faults, placement
 //!
-//!   features: which kernel is this?     sysctl: its settings     counters: what it counted     mm_init: boot
+//!   features: the rules of each kernel     sysctl: settings     counters: events     mm_init: boot
 //! ```
 //!
 //! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); the mechanics beside them

@@ -1,9 +1,9 @@
 //! The mechanisms that are modelled closely enough to be judged against a kernel, and their names.
 //!
 //! ```text
-//!   name, alias ─┬─► series      the patches whose variants are compared       (not of readahead)
-//!                ├─► published   the tables that are predicted                 (not of readahead)
-//!                └─► verify      the kernels that judge the twin
+//!   name, alias ─┬─► series      patch series whose variants are compared    (none for readahead)
+//!                ├─► published   published tables to predict                 (none for readahead)
+//!                └─► verify      kernels that judge the twin
 //! ```
 //!
 //! Commands, series, cached recordings and JSON all use the one name of a mechanism. Where the kernel has

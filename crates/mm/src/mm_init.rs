@@ -1,7 +1,7 @@
 //! Boot: builds the parts of the memory manager, and applies settings to all of them.
 //!
 //! ```text
-//!   memory, topology, features, settings ─► every part's `new` ─► Parts ─► configure ◄─ a setting changes
+//!   memory, topology, features, settings ─► every part's `new` ─► Parts ─► configure ◄─ a setting is changed
 //! ```
 //!
 //! The initial state of each part is set up in its own folder: zones, zonelists and watermarks in

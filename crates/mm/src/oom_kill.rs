@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   an allocation finds no memory            ─┐
-//!   memory.max of a group, nothing to evict   ├─► the process with most memory of the machine, or of that group and those
-//!   every generation is younger than           │   below it ─► it, or with memory.oom.group all of its group ─► whoever
-//!   lru_gen/min_ttl_ms (kswapd)              ─┘   runs them ends them
+//!   memory.max of a memcg, nothing to evict   ├─► the process with most memory of the machine, or of that memcg and its
+//!   every generation is younger than           │   descendants ─► it, or with memory.oom.group all of its memcg; the caller
+//!   lru_gen/min_ttl_ms (kswapd)              ─┘   ends them
 //! ```
 //!
 //! `min_ttl_ms` protects folios that were used within that time. If that leaves nothing to evict, kswapd

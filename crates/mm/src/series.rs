@@ -1,11 +1,11 @@
 //! The modelled patch series, and the names of their variants.
 //!
 //! ```text
-//!   pcp      pcp-base ─► patch1 ─► ... ─► patch10        each name means the series up to and including the patch,
-//!   hugetlb  hugetlb-base ─► patch5 ─► ... ─► patch12    as posted or, where review found a slip, also as intended
-//!   reclaim  mglru-6.5 ─► refault-distance-1 ─► ...      beside the multi-gen LRU as it was before and became after
-//!   numa     numa-base ─► vma-scanning-1 ─► ... ─► partial-vmas-4 ─► ... ─► numa-6.12     and what was merged after it
-//!   folios   folios-base ─► folios-v1 ─► ... ─► folios-v9 ─► folios-6.8    versions of a series instead; folios-v9-64k-32k is
+//!   pcp      pcp-base ─► patch1 ─► ... ─► patch10        a name means the series up to and including that patch,
+//!   hugetlb  hugetlb-base ─► patch5 ─► ... ─► patch12    as posted and, if review found a mistake, also as intended
+//!   reclaim  mglru-6.5 ─► refault-distance-1 ─► ...      and the multi-gen LRU of releases before and after
+//!   numa     numa-base ─► vma-scanning-1 ─► ... ─► partial-vmas-4 ─► ... ─► numa-6.12     and what was merged later
+//!   folios   folios-base ─► folios-v1 ─► ... ─► folios-v9 ─► folios-6.8    versions of the series; folios-v9-64k-32k is
 //!              │                                                          v9 with two sizes enabled
 //!              └─► mainline-6.1 ─► mainline-6.2 ─► ... ─► mainline-7.2       every series ends in the same kernels
 //! ```

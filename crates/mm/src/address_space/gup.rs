@@ -1,8 +1,8 @@
 //! Populating memory before a program touches it.
 //!
 //! ```text
-//!   MAP_POPULATE, MADV_POPULATE_WRITE, mlock ─► for each page: a fault as of a store where the area may be stored to,
-//!                                               else as of a load; nothing is stored, what is new is zeroes
+//!   MAP_POPULATE, MADV_POPULATE_WRITE, mlock ─► for each page: a write fault if the VMA is private and writable,
+//!                                               otherwise a read fault; new pages hold zeroes
 //! ```
 //!
 //! In the kernel: `populate_vma_page_range`, `faultin_page` in mm/gup.c.
@@ -20,8 +20,7 @@ fn is_for_stores(vma: &Vma) -> bool {
 impl Kernel<'_> {
     /// Faults a page in before its program touches it (`faultin_page`). Panics if no VMA maps the page.
     pub fn populate(&mut self, mm: MmId, page: Vpn) -> Result<Touch, OutOfMemory> {
-        let vma =
-            self.parts.address_spaces.mms[mm].vmas.find(page).expect("a page that is populated is mapped");
+        let vma = self.parts.address_spaces.mms[mm].vmas.find(page).expect("the page is in a VMA");
         let write = is_for_stores(vma);
         let entry = self.parts.address_spaces.pte(mm, page);
         let is_there = entry.folio().is_some() && (!write || entry.has(Pte::WRITE));

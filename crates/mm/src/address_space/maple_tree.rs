@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pivots   │ 0 │ 640 │ 2100 │                                where each leaf begins
-//!   leaves   │ 0 #2, 16 #0, 64 #3 │ 640 #1, ... │ 2100 #9, ... │     an area that comes or goes moves those behind it in its leaf
+//!   leaves   │ 0 #2, 16 #0, 64 #3 │ 640 #1, ... │ 2100 #9, ... │     an insertion moves only the slots behind it in its leaf
 //! ```
 //!
 //! A process may have thousands of VMAs, and each mmap or munmap changes one or two of them. Such a call

@@ -4,10 +4,10 @@
 //!   touch ─► entry present, and writable if it is a store?  ─ yes ─► young
 //!               │ no
 //!               ▼
-//!            nothing there      anonymous: load maps the page of zeroes that all share, store a page of its own
-//!                               of a file: find its page or read it; a store to a private mapping copies it
-//!            swap entry         read it back, unless it is still in the swap cache
-//!            present            a store: nobody else has the page ─► it becomes writable;  else ─► a copy
+//!            none               anonymous: a load maps the zero page, a store a new page
+//!                               file: look its page up or read it; a store to a private mapping copies it
+//!            swap entry         swap it in, unless it is still in the swap cache
+//!            present            a store: exclusive ─► the page is reused;  otherwise ─► it is copied
 //! ```
 //!
 //! Zapping goes through PTEs in order and gathers order-0 anonymous pages, as `struct mmu_gather` does. They
@@ -57,8 +57,8 @@ pub enum Touch {
 ///
 /// ```text
 ///   entries    a a a a b c c . c      a, c: large folios, b: a single page, .: nothing
-///   first      x       x x     x      the kernel comes to a folio: its counts, its lists, giving it back
-///   further      x x x     x          one by one until 6.8, with the first of them since 6.9
+///   first      x       x x     x      first page of a folio: mapcounts, LRU lists, freeing
+///   further      x x x     x          further pages: one by one until 6.8, in a batch since 6.9
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmapped {
@@ -181,7 +181,7 @@ impl Kernel<'_> {
     ) -> Result<Touch, OutOfMemory> {
         self.on.counters.add(Event::Pgfault, 1);
         let space = &self.parts.address_spaces.mms[mm];
-        let vma = space.vmas.find_id(page).expect("a page that is touched is mapped");
+        let vma = space.vmas.find_id(page).expect("the page is in a VMA");
         let number = match entry {
             Some(number) if !self.parts.address_spaces.page_tables[number.table()].is_huge() => number,
             _ => {
@@ -482,8 +482,7 @@ impl Kernel<'_> {
 
     /// A load fault on a PTE.
     pub(crate) fn load_fault(&self, mm: MmId, page: Vpn, entry: PteNumber) -> Fault {
-        let vma =
-            self.parts.address_spaces.mms[mm].vmas.find_id(page).expect("a page that is touched is mapped");
+        let vma = self.parts.address_spaces.mms[mm].vmas.find_id(page).expect("the page is in a VMA");
         self.load_fault_in(vma, mm, page, entry)
     }
 

@@ -1,12 +1,12 @@
 //! Memory locking: `mlock` and `munlock`.
 //!
 //! ```text
-//!   area          ┌────── VM_LOCKED ──────┐
+//!   VMA           ┌────── VM_LOCKED ──────┐
 //!   folios    ┌───┼───┐ ┌───────┐ ┌─┐ ┌─┐ ┌───────┐
 //!             │ a │   │ │   b   │ │c│ │c│ │   d   │
 //!             └───┼───┘ └───────┘ └─┘ └─┘ └───────┘
-//!                 │  b, c   lie wholly inside: PG_mlocked, on the unevictable list
-//!                    a      does not: stays where reclaim looks; what is locked of it is not unmapped
+//!                 │  b, c   completely inside: PG_mlocked, on the unevictable list
+//!                    a      crosses the end: stays on its LRU list, but its locked PTEs are not unmapped
 //! ```
 //!
 //! mlock faults in the missing pages ([`crate::address_space::gup`]). Folios that later faults map inside a
@@ -215,11 +215,11 @@ impl Parts {
                 );
             }
         }
-        assert_eq!(self.address_spaces.nr_mlock, locked, "pages that are locked");
+        assert_eq!(self.address_spaces.nr_mlock, locked, "nr_mlock and mlocked folios disagree");
         for (mm, space) in self.address_spaces.mms.iter() {
             let vmas = space.vmas.iter().filter(|vma| vma.flags.has(VmFlags::LOCKED));
             let pages: u64 = vmas.map(|vma| vma.end - vma.start).sum();
-            assert_eq!(space.locked_vm, pages, "pages of locked areas of {mm:?}");
+            assert_eq!(space.locked_vm, pages, "locked_vm and locked VMAs of {mm:?} disagree");
         }
     }
 }

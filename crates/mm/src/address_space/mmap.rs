@@ -1,9 +1,9 @@
 //! Changes to the VMAs of an address space: mmap, munmap, mprotect, madvise, fork and exit.
 //!
 //! ```text
-//!   mmap ─► area ──fork──► the same area of the child: entries are copied, private pages shared until written
+//!   mmap ─► VMA ──fork──► the child's VMA: PTEs are copied, private pages shared until written
 //!            │ munmap, exit
-//!            └─► entries cleared, page tables freed
+//!            └─► PTEs cleared, page tables freed
 //! ```
 //!
 //! In the kernel: mm/mmap.c, mm/vma.c, mm/madvise.c, mm/mprotect.c, and `copy_page_range` in mm/memory.c.

@@ -1,14 +1,14 @@
 //! Address spaces: the VMAs of a process, and the page tables that map its memory.
 //!
 //! ```text
-//!   AddressSpace ─┬─ vmas       areas: what may be there (vma.rs), by address (maple_tree.rs)
-//!                 └─ directory  page tables: what is there (page_table.rs)
+//!   AddressSpace ─┬─ vmas       VMAs (vma.rs), by address (maple_tree.rs)
+//!                 └─ directory  page tables and PTEs (page_table.rs)
 //!                                   │ ▲
-//!                                   ▼ │ rmap.rs: which entries map a folio
+//!                                   ▼ │ rmap.rs: which PTEs map a folio
 //!                                 folios
 //!
 //!   mmap, munmap, mprotect, madvise, fork, exit    here
-//!   what an access does                            crate::address_space::memory
+//!   page faults                                    crate::address_space::memory
 //! ```
 //!
 //! A mapping without a fixed address starts at a page table of its own, above all others, as the kernel
@@ -153,14 +153,14 @@ impl std::ops::Index<MmId> for Mms {
     type Output = AddressSpace;
     #[inline]
     fn index(&self, id: MmId) -> &AddressSpace {
-        self.spaces[id.index()].as_ref().expect("the process lives")
+        self.spaces[id.index()].as_ref().expect("the address space exists")
     }
 }
 
 impl std::ops::IndexMut<MmId> for Mms {
     #[inline]
     fn index_mut(&mut self, id: MmId) -> &mut AddressSpace {
-        self.spaces[id.index()].as_mut().expect("the process lives")
+        self.spaces[id.index()].as_mut().expect("the address space exists")
     }
 }
 
@@ -216,7 +216,7 @@ impl AddressSpaces {
     /// Removes a temporary user.
     pub fn mmput(&mut self, mm: MmId) {
         let visitors = &mut self.mms[mm].visitors;
-        *visitors = visitors.checked_sub(1).expect("who leaves has come");
+        *visitors = visitors.checked_sub(1).expect("mmput without mmget");
     }
 
     pub fn mm(&self, mm: MmId) -> &AddressSpace {

@@ -4,11 +4,11 @@
 //! ```text
 //!   entry    payload: folio or swap entry (32) │ present, zero, swap, write, young, exclusive, prot_none
 //!
-//!   address space ─► directory (1 GiB) ─┬► table (2 MiB) ─► entry (4 KiB)         8 bytes a mapped page
+//!   address space ─► directory (1 GiB) ─┬► table (2 MiB) ─► entry (4 KiB)         8 bytes per page
 //!                                       └► huge entry (2 MiB)
 //!
-//!   table of parent ─► table of child ─► table of grandchild ─► table of parent   the ring that forks make: where else
-//!                                                                                 a folio may be mapped, at the same address
+//!   table of parent ─► table of child ─► table of grandchild ─► table of parent   the ring that forks make: where
+//!                                                                                 else a folio may be mapped, at the same address
 //! ```
 //!
 //! A huge entry (PMD mapping) stands for all entries of a table. An anonymous folio stores the slot of one

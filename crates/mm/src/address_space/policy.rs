@@ -1,8 +1,8 @@
 //! Decisions about VMAs that differ between kernels.
 //!
 //! ```text
-//!   munmap of a hole      │ before │  hole  │ behind │      "behind" is a new area in all kernels;
-//!                                                         "before" stays the area that was there until 6.5, since 6.6 it is new
+//!   munmap of a hole      │ before │  hole  │ behind │      "behind" is a new VMA in all kernels;
+//!                                                         "before" stays the original VMA until 6.5, since 6.6 it is new
 //! ```
 //!
 //! Pure functions. In the kernel: `do_vmi_align_munmap` in mm/vma.c, `vma_has_recency` in include/linux/mm_inline.h.
@@ -15,9 +15,9 @@ use crate::numa::features::NumaFeatures;
 /// has not seen it yet.
 ///
 /// ```text
-///   other rights, policy, advice or lock   │ new │ changed │ new │      mm/mprotect.c, mm/mempolicy.c, mm/madvise.c, mm/mlock.c;
+///   other protection, policy, advice, lock │ new │ changed │ new │      mm/mprotect.c, mm/mempolicy.c, mm/madvise.c, mm/mlock.c;
 ///                                                                       since 6.7 `vma_modify` in mm/mmap.c, later mm/vma.c
-///   a neighbour takes in what changes      │ as it was     │ ► │ next │     no cut: the border moves (`vma_merge`)
+///   a neighbour absorbs what changes       │ as it was     │ ► │ next │     no cut: the boundary moves (`vma_merge`)
 ///   unmapped   6.3 to 6.5                  │ as it was │ gone │ new │   `do_vmi_align_munmap` in mm/mmap.c
 ///              from 6.6 on                 │ new │ gone │ new │         likewise; since 6.12 `vms_gather_munmap_vmas`
 /// ```

@@ -1,8 +1,8 @@
 //! Reverse mapping (rmap): from a folio to the page-table entries that map it.
 //!
 //! ```text
-//!   anonymous    folio ─► slot: an entry ─► its table ─► the ring of tables that forks made, same place in each
-//!   of a file    folio ─► slot: file and index ─► who maps the file (`i_mmap`) ─► their entries
+//!   anonymous    folio ─► slot: a PTE ─► its table ─► the ring of tables that forks made, same place in each
+//!   file         folio ─► slot: file and index ─► mappings of the file (`i_mmap`) ─► their PTEs
 //! ```
 //!
 //! In the kernel: mm/rmap.c (`folio_referenced`, `try_to_unmap`, `page_mkclean`), mm/interval_tree.c.
@@ -161,7 +161,7 @@ impl Parts {
         if self.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
             let slot = self.address_spaces.page_tables.at_slot(folio.slot);
             if folio.mapcount == 1 {
-                debug_assert!(maps(&slot), "{id:?} names an entry that maps it");
+                debug_assert!(maps(&slot), "the slot of {id:?} names a PTE that maps it");
                 return Mappings::from_slice(&[slot]);
             }
             return self
@@ -215,7 +215,7 @@ impl Parts {
         let flags = self.lrus.folios.flags[id];
         if flags.has(FolioFlags::SWAPBACKED) {
             let other = self.address_spaces.page_tables.mappings(entry, id, flags.nr_pages()).next();
-            let other = other.expect("a folio that is mapped has another entry");
+            let other = other.expect("a mapped folio has another PTE");
             self.lrus.folios[id].slot = self.address_spaces.page_tables.slot(other);
         }
     }
@@ -252,7 +252,11 @@ impl Parts {
         let mut seen = Seen::default();
         for (id, table) in self.address_spaces.page_tables.iter() {
             let space = &self.address_spaces.mms[table.mm];
-            assert_eq!(space.directory.table(table.first), Some(id), "an address space has its tables");
+            assert_eq!(
+                space.directory.table(table.first),
+                Some(id),
+                "page table {id:?} is in its address space"
+            );
             for place in table.all_places() {
                 self.validate_entry(id.entry(place), census, &mut seen);
             }
@@ -275,23 +279,29 @@ impl Parts {
         let table = &self.address_spaces.page_tables[number.table()];
         let page = table.first + number.place() as u64;
         let vma = self.address_spaces.mms[table.mm].vmas.find(page);
-        let vma = vma.unwrap_or_else(|| panic!("page {page} of no area: {entry:?}"));
+        let vma = vma.unwrap_or_else(|| panic!("page {page} is in no VMA: {entry:?}"));
         if let Some(swap) = entry.swap_entry() {
-            assert!(!entry.has(Pte::STORED) || !self.swap.is_zeroes(swap), "page {page} is lost");
+            assert!(
+                !entry.has(Pte::STORED) || !self.swap.is_zeroes(swap),
+                "page {page} has data, but its swap entry is in the zeromap"
+            );
             *seen.users.entry(swap).or_insert(0) += 1;
         }
         let Some(folio) = entry.folio() else { return };
         *seen.mapped.entry(folio).or_default() += 1;
         let index = page % self.lrus.folios.flags[folio].nr_pages();
         seen.pages.entry(folio).or_default().extend(index..index + table.pages_of_entry());
-        assert!(census.found(folio), "{folio:?} is mapped");
+        assert!(census.found(folio), "{folio:?} is mapped and must exist");
         let found =
             seen.mappings.entry(folio).or_insert_with(|| self.mappings_of(folio).into_iter().collect());
         assert!(found.contains(&number), "reverse mapping of {folio:?} finds {page}: {found:?}");
         if !self.lrus.folios.flags[folio].has(FolioFlags::SWAPBACKED) {
-            let (file, index) = vma.file_page(page).expect("a page of a file in its mapping");
+            let (file, index) = vma.file_page(page).expect("a file page is in a file mapping");
             assert_eq!(self.page_cache.files.entry(file, index), Entry::Folio(folio));
-            assert!(!vma.is_private() || !entry.has(Pte::WRITE), "stores make a copy: {entry:?}");
+            assert!(
+                !vma.is_private() || !entry.has(Pte::WRITE),
+                "a private file mapping is not writable: {entry:?}"
+            );
         }
         let mut of_page = self.address_spaces.page_tables.mappings(number, folio, 1);
         assert!(
@@ -315,7 +325,7 @@ impl Parts {
                     }
                 }
             }
-            assert_eq!((space.anon_pages, space.file_pages), (anon, file), "pages of {mm:?}");
+            assert_eq!((space.anon_pages, space.file_pages), (anon, file), "RSS counters of {mm:?}");
         }
     }
 }

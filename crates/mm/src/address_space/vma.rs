@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ├── text ──┤├ data ┤        ├──── heap ────┤                  ├ stack ┤
-//!     file r-x   file rw-         anonymous rw-   ◄─ mprotect cuts, equal neighbours become one again
+//!     file r-x   file rw-         anonymous rw-   ◄─ mprotect splits it, equal neighbours are merged again
 //! ```
 //!
 //! In the kernel: `struct vm_area_struct`, mm/mmap.c, mm/vma.c. Two adjacent VMAs are merged if all their
@@ -406,7 +406,7 @@ impl Vmas {
     /// Cuts off the part of the VMA at a position from `page` on. Returns the position of the first piece.
     fn without_rest(&mut self, at: Cursor, page: Vpn, stays: Stays) -> Cursor {
         let rest = self.cut(at, page, stays);
-        rest.map_or(at, |rest| self.tree.before(rest).expect("what was cut off lies behind the rest"))
+        rest.map_or(at, |rest| self.tree.before(rest).expect("the piece before the cut"))
     }
 
     /// The first page of the VMA at a position.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   fail_page_alloc    pages for pools of huge pages and for their vmemmap
-//!   failslab           a VMA's record of NUMA scanning, a memory cgroup's list of folios to be split
-//!       nth            this one of them, counted from 1        ppm   so many of a million, at random
+//!   failslab           a VMA's NUMA scan state, a memory cgroup's deferred split list
+//!       nth            the nth allocation fails, from 1        ppm   failures per million, at random
 //! ```
 //!
 //! Otherwise the kernel's small allocations that may reclaim do not fail. In the kernel: lib/fault-inject.c,

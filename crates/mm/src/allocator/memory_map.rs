@@ -2,10 +2,10 @@
 //! manages, and where their struct pages are.
 //!
 //! ```text
-//!   node 0   1 │ DMA │ DMA32 │ Normal ....... │ memmap │     section k of the node has its struct pages in the
+//!   node 0   1 │ DMA │ DMA32 │ Normal ....... │ memmap │     struct pages of the node's section k are in the
 //!   node 1   │ Normal ....................... │ memmap │     512 frames from memmap.start + 512 k on
 //!
-//!   a zone   │ held │ free ........ │ held │ memmap │        spanned; a hole in it is not present; managed is what is free
+//!   a zone   │ rsvd │ free ........ │ rsvd │ memmap │        all is spanned; holes are not present; only free is managed
 //! ```
 //!
 //! In the kernel: include/linux/mmzone.h (`enum zone_type`, `PAGES_PER_SECTION`), mm/sparse.c, mm/mm_init.c

@@ -1,13 +1,13 @@
 //! The page allocator: zones with their free lists and pagesets, and compaction.
 //!
 //! ```text
-//!   request ─► page_alloc   which zones, in which order, down to which watermark? (policy.rs: which tests, who is woken)
+//!   request ─► page_alloc   which zones, in which order, down to which watermark? (policy.rs)
 //!                  │
-//!                  ├─► pcp   the CPU's own stock: private, fast; pcp/policy.rs decides how much it holds
+//!                  ├─► pcp   the CPU's private stock; pcp/policy.rs decides how much it holds
 //!                  │    │ refill, bulk free
 //!                  └─► zone  free lists (buddy), watermarks, one lock
 //!                        ▲
-//!                        └── compaction   blocks out of scattered free pages
+//!                        └── compaction   larger blocks out of fragmented memory
 //! ```
 //!
 //! This part knows page frames, never what is in them: no folio, no mapping, no file.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   zone     │ 2 MiB │ 2 MiB │ 2 MiB │ ...     pageblocks
-//!   starts   │   ●   │   ●   │   ●   │         where the records of each pageblock start
+//!   starts   │   ●   │   ●   │   ●   │         first record of each pageblock
 //!                │       └───────┼─────────────────┐
 //!   records  [ head  │ head  │ head  │ ... ┊ head + 511 inner │ ... ]
 //! ```

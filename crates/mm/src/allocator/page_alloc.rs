@@ -2,12 +2,12 @@
 //! zone.
 //!
 //! ```text
-//!   alloc(order, type, where)
+//!   alloc(order, type, placement)
 //!     for each zone of the zonelist, nearest node first, highest zone first:
-//!        above HIGH?  ─ yes ─► take from here             (from patch 8 on; no ─► the zone is marked BELOW_HIGH)
+//!        above HIGH?  ─ yes ─► take from here             (since patch 8; no ─► sets ZONE_BELOW_HIGH)
 //!        above LOW?   ─ yes ─► take from here
-//!     nothing: wake kswapd, again with MIN; nothing: the request fails (reclaim is another mechanism's)
-//!   take: order 0-3 and 9 through the CPU's pageset, others straight from the free lists
+//!     no zone: wake kswapd, retry with MIN; no zone: compact, reclaim, or fail
+//!   take: order 0-3 and 9 through the CPU's pageset, others from the buddy lists
 //! ```
 //!
 //! Single requests go through [`Kernel::alloc`] and [`Kernel::free`]. These may take a zone's lock, so only

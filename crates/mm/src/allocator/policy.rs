@@ -2,7 +2,7 @@
 //! reserved, and when kswapd wakes.
 //!
 //! ```text
-//!   zone   above HIGH? ─ yes ─► take          from patch 8 on; below it, pagesets stop growing
+//!   zone   above HIGH? ─ yes ─► take          since patch 8; below HIGH, pagesets stop growing
 //!             │ no
 //!          above the request's mark? ─ yes ─► take
 //!             │ no

@@ -3,7 +3,7 @@
 //! ```text
 //!   free ──────────────────────────────────────────────────────────────►
 //!   0      MIN          LOW          HIGH          PROMO
-//!          │◄── gap ───►│◄── gap ───►│◄── gap ────►│     + boost on all, after fragmentation
+//!          │◄── gap ───►│◄── gap ───►│◄── gap ────►│     + boost on all, after a fallback
 //!          └ reserves   └ kswapd     └ kswapd
 //!            begin        starts       stops; PCP growth stops below it (patch 8)
 //! ```

@@ -1,11 +1,11 @@
 //! Zones: ranges of a node's memory, each with its own free lists, lock, watermarks and pagesets.
 //!
 //! ```text
-//!   node 0   │ DMA │ DMA32 │ Normal ............│       requests name the highest zone they can use;
-//!   node 1   │ Normal ..........................│       higher zones are used first, and each zone keeps
-//!                                                       a reserve from requests that could go higher
+//!   node 0   │ DMA │ DMA32 │ Normal ............│       requests have a highest zone;
+//!   node 1   │ Normal ..........................│       higher zones are used first, and each zone has
+//!                                                       a reserve against requests that could go higher
 //!   zone  ── Buddy (free blocks)  ── lock
-//!         ── PerCpuPages × CPUs   ── private to each CPU, or locked by whoever drains it from afar
+//!         ── PerCpuPages × CPUs   ── private to each CPU, or locked by a CPU that drains it
 //!         ── NR_FREE_PAGES, split into a global part and small per-CPU differences
 //!
 //!   span      │ managed ................ │ memmap │    struct pages of the node's memory, reserved at boot,

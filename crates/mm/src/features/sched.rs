@@ -1,7 +1,7 @@
 //! Scheduler features: where each kernel puts threads on a NUMA machine, and how much imbalance moves one.
 //!
 //! ```text
-//!   a fault says where a thread belongs ─► placement, small_gain, numa_imbalance_min, imb_numa_shift     task_numa_migrate
+//!   a hint fault sets the preferred node ─► placement, small_gain, numa_imbalance_min, imb_numa_shift     task_numa_migrate
 //!   a tick on a busy CPU                ─► imbalance_pct, busy_factor, cache_nice_tries                  sched_balance_rq
 //! ```
 //!

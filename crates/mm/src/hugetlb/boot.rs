@@ -2,10 +2,10 @@
 //! `hugepages-1048576kB/boot`).
 //!
 //! ```text
-//!   2 MiB   from the buddy allocator        one thread, from 6.9 on two a node, from 6.15 on one for four CPUs
+//!   2 MiB   from the buddy allocator        one thread; since 6.9 two per node; since 6.15 one per four CPUs
 //!           thread ─► takes a share of the count ─► allocates round robin ─► optimises its list ─► into the pool ─► next share
-//!   1 GiB   from memblock, top down, round robin, by one thread; then prepared, from 6.9 on by a thread a node
-//!           their struct pages: all made; from 6.7 on not those that are given back (6.15: nor is anything given back)
+//!   1 GiB   from memblock, top down, round robin, by one thread; then prepared, since 6.9 by one thread per node
+//!           struct pages: all are initialised; since 6.7 not those that HVO frees (since 6.15 boot makes vmemmap optimised)
 //! ```
 //!
 //! Threads run at the same time, each on a CPU of its own, and contend for the zones' locks and hugetlb_lock.

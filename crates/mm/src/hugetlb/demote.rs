@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   until 6.11   a free page ─► restore 4095 vmemmap pages ─► 512 × (optimise ─► pool of 2 MiB) ─► the next page
-//!   from 6.12 on  a node's free pages ─► restore all ─► 512 each ─► optimise all ─► pool of 2 MiB ─► the next node
+//!   since 6.12   a node's free pages ─► restore all ─► 512 each ─► optimise all ─► pool of 2 MiB ─► the next node
 //! ```
 //!
 //! From 6.10 to 7.0 each restore and each optimisation waits for an RCU grace period: 513 times for a page,

@@ -4,7 +4,7 @@
 //! ```text
 //!   node 0   head ► page page page        pages enter and leave at the head
 //!   node 1   head ► page page
-//!            next_to_alloc, next_to_free: cursors that go round the nodes, each on its own, for ever
+//!            next_to_alloc, next_to_free: independent cursors that rotate through the nodes
 //! ```
 //!
 //! In the kernel: `struct hstate` in include/linux/hugetlb.h; `enqueue_hugetlb_folio`,

@@ -4,8 +4,8 @@
 //!   echo N > nr_hugepages ─► write ─► resize ── grow:   allocate ─► prepare ─► into the pool
 //!                                            └─ shrink: out of the pool ─► release: restore vmemmap ─► free
 //!   mmap, fault, munmap   ─► reservation     reservations, surplus pages, freed pages
-//!   hugepages=N           ─► boot            demote: large ones into small ones
-//!   hstate: counters, free lists, cursors    policy: whose turn, how many stay, what is done together
+//!   hugepages=N           ─► boot            demote: 1 GiB pages into 2 MiB pages
+//!   hstate: counters, free lists, cursors    policy: whose turn, how many stay, what is batched
 //! ```
 //!
 //! Huge pages come from the twin's own buddy allocator and pagesets and return there; the memory of their

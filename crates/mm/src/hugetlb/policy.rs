@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   persistent = nr - surplus         pages that the administrator asked for
-//!   available  = free - resv          pages that nobody has been promised
+//!   available  = free - resv          free pages that are not reserved
 //! ```
 //!
 //! Pure functions of a pool's counters and the kernel's features. In the kernel: `set_max_huge_pages`,

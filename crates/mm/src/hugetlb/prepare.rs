@@ -3,7 +3,7 @@
 //! ```text
 //!   page by page   optimise ─► L account ─► L enqueue;  optimise ─► L ─► L;  ...       before patch 6; demotion until 6.11
 //!   as a list      optimise, optimise, ... ─► L account and enqueue all
-//!                                          ─► L account and enqueue, for each          gigantic pages of boot, from 6.9 on
+//!                                          ─► L account and enqueue, for each          gigantic pages at boot, since 6.9
 //! ```
 //!
 //! L is a hold of hugetlb_lock. In the kernel: `prep_and_add_allocated_folios`, `prep_new_hugetlb_folio` in

@@ -1,10 +1,10 @@
 //! Releasing huge pages that left the pool: restoring their vmemmap and freeing them.
 //!
 //! ```text
-//!   page by page       restore ─► hold: clear flag ─► free        a failure goes back to the pool as surplus
+//!   page by page       restore ─► hold: clear flag ─► free        a page that fails returns to the pool as surplus
 //!   patch 5            restore all ─► one hold: clear all flags ─► free all
-//!   as merged          restore until one fails ─► free those that are complete, which gives memory back ─► again
-//!                                     └─ none complete: one by one, failures back to the pool, until one succeeds
+//!   as merged          restore until one fails ─► free the restored pages, which frees memory ─► retry
+//!                                     └─ none restored: one by one, failed pages return to the pool, until one succeeds
 //! ```
 //!
 //! In the kernel: `update_and_free_pages_bulk`, `bulk_vmemmap_restore_error` in mm/hugetlb.c.

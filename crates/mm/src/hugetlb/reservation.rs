@@ -3,7 +3,7 @@
 //! ```text
 //!   reserve 3   resv += 3     what free pages do not cover is allocated as surplus, up to nr_overcommit
 //!   fault       a free page, resv - 1; without a reservation an unreserved free page, or a surplus page
-//!   free        reserved again?  surplus on its node, or temporary?  ─► to the allocator, later if it is optimised
+//!   free        reserved again?  surplus on its node, or temporary? ─► freed, by the worker if it is optimised
 //!                                otherwise ─► the free list
 //! ```
 //!
@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 
 /// No huge page can be allocated or reserved (ENOMEM; SIGBUS in a page fault).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no huge page can be had (ENOMEM); raise nr_hugepages or nr_overcommit_hugepages")]
+#[error("no huge page is available (ENOMEM); raise nr_hugepages or nr_overcommit_hugepages")]
 pub struct NoHugePage;
 
 /// Whether a page was reserved.

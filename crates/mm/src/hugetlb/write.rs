@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   vm.nr_hugepages                             sysctl: the default size, all nodes
-//!   vm.nr_hugepages_mempolicy                   the same, on the nodes of the task's memory policy
+//!   vm.nr_hugepages_mempolicy                   the default size, nodes of the task's memory policy
 //!   hugepages-1048576kB/nr_hugepages            sysfs: one size
 //!   node1/hugepages-2048kB/nr_hugepages         one size, one node
-//!   .../nr_overcommit_hugepages, .../demote     surplus pages that may be; large pages into smaller ones
+//!   .../nr_overcommit_hugepages, .../demote     limit of surplus pages; demotion of large pages
 //!   any other name                              a setting, see [`crate::sysctl`]
 //! ```
 //!

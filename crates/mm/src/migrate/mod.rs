@@ -1,8 +1,8 @@
 //! Folio migration: gives a folio other pages.
 //!
 //! ```text
-//!   folio ─► old pages        the folio stays what it is: entries that map it, its place in files and swap,
-//!      └───► new pages        its flags and, on the same node, its place on a list
+//!   folio ─► old pages        the folio keeps its id, its mappings, its place in files and swap,
+//!      └───► new pages        its flags and, on the same node, its place on an LRU list
 //! ```
 //!
 //! Compaction migrates folios within a zone, NUMA balancing to the node that uses them, and demotion from

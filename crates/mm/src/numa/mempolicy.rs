@@ -1,10 +1,10 @@
 //! Memory policies of VMAs and threads: on which node new memory is allocated.
 //!
 //! ```text
-//!   MPOL_INTERLEAVE of nodes 0 and 1, area from page 0 on
+//!   MPOL_INTERLEAVE of nodes 0 and 1, VMA from page 0 on
 //!     single pages     0 1 0 1 0 1 0 1 ...
-//!     64 KiB           0               1               0 ...      the turn is that of the folio: its page number divided by
-//!                                                                 its size, so memory is laid out the coarser, the larger
+//!     64 KiB           0               1               0 ...      the index is that of the folio: its page number divided
+//!                                                                 by its size, so larger folios interleave more coarsely
 //! ```
 //!
 //! The interleave index is the offset of the folio in the mapped object, in units of its size, computed as

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   table   │ ok │ ok │ ok │ PROT_NONE │ ...        512 entries
-//!             └── pages by node ──┘  └─ stops: a fault, which takes its turn among all CPUs
+//!             └── pages by node ──┘  └─ stops: a fault, which is handled in the order of all CPUs
 //!
-//!   unchanged since it was gone through without a stop ─► the same pages by node, in one go
+//!   unchanged since it was swept without a stop ─► the same pages by node, in one go
 //! ```
 //!
 //! A sweep of gigabytes by hundreds of threads is billions of accesses, few of which fault. An access without

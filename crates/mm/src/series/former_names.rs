@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   mrc --policies  cls ──────┐
-//!   scenario file   "rfc6" ───┼─► former name ─► the variant of today, which its results go by
+//!   scenario file   "rfc6" ───┼─► former name ─► the present variant, under whose name results are kept
 //!   --variants      y612 ─────┘
 //! ```
 //!

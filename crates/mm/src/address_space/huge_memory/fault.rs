@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   directory   no table for a huge page ─► do_huge_pmd_anonymous_page ─► a huge entry
-//!                                              │ not allowed, or none to be had
+//!                                              │ not allowed, or none available
 //!                                              ▼
 //!   table       │ │ │■│ │ │ │ │ │  ─► alloc_anon_folio ─► 2^order entries from the aligned page on
 //! ```

@@ -2,16 +2,16 @@
 //! changed.
 //!
 //! ```text
-//!              candidates                       search          allocation   charge fails   what the knob says
-//!   base       0                                                                            transparent huge pages only
-//!   v1         limit of the build .. 2          each            walk         OOM            other limit if eligible
-//!   v2         architecture's .. 2              each            once         OOM            nothing
-//!   v2-simple  architecture's                   it alone        once         OOM            nothing
-//!   v3         preferred, 3                     each            walk         OOM            "never" means never
-//!   v4         the same                         each            walk         OOM            the same
-//!   v5         the same                         each            walk         OOM            "never" still means large
-//!   v6 - 6.8   what the administrator enabled   each            walk         OOM            by size
-//!   6.9        the same                         each            walk         next order     by size
+//!              candidates                       search          allocation   charge fails   effect of `enabled`
+//!   base       0                                                                            huge pages only
+//!   v1         limit of the build .. 2          each            walk         OOM            another limit if eligible
+//!   v2         architecture's .. 2              each            once         OOM            none
+//!   v2-simple  architecture's                   it only         once         OOM            none
+//!   v3         preferred, 3                     each            walk         OOM            "never" means order 0
+//!   v4         preferred, 3                     each            walk         OOM            "never" means order 0
+//!   v5         preferred, 3                     each            walk         OOM            "never" is about huge pages only
+//!   v6 - 6.8   enabled by the administrator     each            walk         OOM            by size
+//!   6.9        enabled by the administrator     each            walk         next order     by size
 //! ```
 
 use super::orders::Orders;

@@ -5,7 +5,7 @@
 //!        │
 //!        ├─ 2 MiB: no page table yet, allowed, inside the VMA ─► a folio of order 9, mapped by one entry
 //!        │
-//!        └─ page table:  candidates ─► those that fit ─► the first that is to be had ─► a folio of 2^order pages
+//!        └─ page table:  candidates ─► those that fit ─► the first one available     ─► a folio of 2^order pages
 //!                        settings,      VMA bounds,       free lists, memory cgroup      mapped by 2^order entries,
 //!                        advice         entries                                          all of them young
 //! ```

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   transparent_hugepage/
-//!     enabled  defrag  use_zero_page  shrink_underused       of all sizes
-//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    of one (other sizes with larger pages); "inherit" follows the first of them
-//!     khugepaged/pages_to_scan ...                           of collapsing
+//!     enabled  defrag  use_zero_page  shrink_underused       for all sizes
+//!     hugepages-16kB/enabled ... hugepages-2048kB/enabled    for one size (sizes depend on the page size)
+//!     khugepaged/pages_to_scan ...                           for khugepaged
 //! ```
 //!
 //! In the kernel: `anon_enabled_store`, `defrag_store`, `setup_thp_anon` in mm/huge_memory.c; the files of khugepaged in

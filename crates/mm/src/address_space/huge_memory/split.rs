@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   folio of order 4    │■│■│■│■│ │ │ │ │■│■│■│■│■│■│■│■│      munmap of 4 pages: no memory is freed,
-//!                                                               the folio waits to be split
+//!                                                               the folio is queued for splitting
 //!   split               ■ ■ ■ ■         ■ ■ ■ ■ ■ ■ ■ ■         16 folios of order 0; those that nobody maps are freed
 //! ```
 //!
@@ -232,7 +232,7 @@ impl Lrus {
         if queued {
             let queue = &mut self.deferred_split(id).queue;
             let place = queue.iter().position(|&other| other == id);
-            queue.remove(place.expect("a folio that may be split is on the list"));
+            queue.remove(place.expect("a folio with the flag is on the deferred split queue"));
         }
         queued
     }
@@ -307,11 +307,14 @@ impl Parts {
             assert_eq!(
                 places.filter(|&&other| other == id).count(),
                 usize::from(queued),
-                "{id:?} waits once"
+                "{id:?} is queued once"
             );
             // Before 6.10 migration takes it off the queue.
             let forgets = !features.folios.splits_before_migration;
-            assert!(queued || !waits || forgets, "what is not mapped whole waits to be split: {flags:?}");
+            assert!(
+                queued || !waits || forgets,
+                "a partially mapped folio is on the deferred split queue: {flags:?}"
+            );
         }
         for (order, stat, _) in counted.iter() {
             if matches!(stat, MthpStat::NrAnon | MthpStat::NrAnonPartiallyMapped) {

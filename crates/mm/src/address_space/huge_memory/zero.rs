@@ -1,8 +1,8 @@
 //! The huge zero folio: one for the whole system, allocated by the first read fault that maps it.
 //!
 //! ```text
-//!   read fault ─► none yet ─► a huge page that does not move ─► thp_zero_page_alloc
-//!        │           │                   └ none to be had ────► thp_zero_page_alloc_failed: single pages instead
+//!   read fault ─► none yet ─► an unmovable huge page         ─► thp_zero_page_alloc
+//!        │           │                   └ allocation failed ─► thp_zero_page_alloc_failed: single pages instead
 //!        └ every address space holds it from its first fault until it ends
 //!
 //!   nobody holds it ─► a shrinker frees it

@@ -2,7 +2,7 @@
 //! a request when its own has no block.
 //!
 //! ```text
-//!   unmovable   ─► reclaimable ─► movable          whose blocks a type may take, in this order
+//!   unmovable   ─► reclaimable ─► movable          fallback types in order
 //!   movable     ─► reclaimable ─► unmovable
 //!   reclaimable ─► unmovable   ─► movable
 //! ```

@@ -1,7 +1,7 @@
 //! Compaction: migrates used pages to one end of a zone, so that free pages merge into larger blocks.
 //!
 //! ```text
-//!   zone    │■ ■■ │■ ■  │u■ ■ │     │ ■ ■ │    ■│        ■ movable page   u one that stays
+//!   zone    │■ ■■ │■ ■  │u■ ■ │     │ ■ ■ │    ■│        ■ movable page   u unmovable page
 //!            migrate scanner ─►               ◄─ free scanner
 //!
 //!   after   │     │     │u    │     │■■■■■│■■■■■│        until a block of the wanted order is free, or they meet

@@ -2,9 +2,9 @@
 //! compaction runs.
 //!
 //! ```text
-//!   request of order o fails ─► enough free pages at all?  no ─► reclaim instead
+//!   request of order o fails ─► enough free pages?  no ─► reclaim instead
 //!                                  │ yes
-//!                               failed lately?  yes ─► skipped 2^shift times, shift up to 6
+//!                               failed lately?  yes ─► deferred 2^shift times, shift up to 6
 //!                                  │ no
 //!                               compact until a block of order o is free, or the scanners meet
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   struct pages   │ 128 MiB of memory │ 128 MiB of memory │ ...      each section has 512 vmemmap pages
-//!   page table     │ one PMD leaf      │ 512 PTEs          │          a split is for ever
+//!   page table     │ one PMD leaf      │ 512 PTEs          │          a split is permanent
 //!                                         ├─► frame, frame, frame ...
 //!   a huge page's 8 PTEs:     plain  a b c d e f g h      optimised  a'a'a'a'a'a'a'a'   (a' a copy of a; a to h are free)
 //! ```

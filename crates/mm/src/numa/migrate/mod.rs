@@ -1,7 +1,7 @@
 //! NUMA hint faults, and the migration of the page.
 //!
 //! ```text
-//!   entry PROT_NONE ─► who, from where? ─► misplaced? ─ no ──────────────► entry as before ─► counted
+//!   PTE PROT_NONE   ─► who, on which node? ► misplaced? ─ no ────────────► PTE restored    ─► counted
 //!                        (cpupid)              │ yes                            ▲
 //!                                              ▼                                │
 //!                                        room there? on a list? ─ no ───────────┤
@@ -238,7 +238,7 @@ impl Kernel<'_> {
         }
         let pid = self.parts.numa.tasks.get(task).pid;
         let vmas = &mut self.parts.address_spaces.mms[mm].vmas;
-        let number = vmas.find_id(page).expect("a page that is touched is mapped");
+        let number = vmas.find_id(page).expect("the page is in a VMA");
         note_access(&f, vmas.numab_mut(number), pid);
         let vma = &self.parts.address_spaces.mms[mm].vmas[number];
         let may_write =

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   misplaced    policy of the VMA or task ─► a node, or stay
-//!   filter       preferred node unknown, or early, and nobody or the same thread was here     ─► yes
-//!                the last thread here ran on another node than the destination                ─► no    (two stages)
-//!                the same thread, or no group                                                  ─► yes
-//!                the group runs three times as much there as here                              ─► yes
-//!                it runs more there for the memory it has there                                ─► yes, else no
+//!   filter       no preferred node or early, and cpupid unset or this thread's               ─► yes
+//!                cpupid set, and its CPU is on another node than the destination              ─► no    (two stages)
+//!                cpupid is this thread's, or the thread has no group                          ─► yes
+//!                the group runs three times as much there as here                             ─► yes
+//!                it runs more there relative to its memory there                              ─► yes, else no
 //! ```
 //!
 //! Under the default policy, a local fault asks nothing, so it does not refresh the folio's cpupid. Pure

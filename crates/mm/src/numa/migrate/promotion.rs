@@ -3,7 +3,7 @@
 //! ```text
 //!   scan    the time is stored in the page         fault    latency = now - stored
 //!                                                           below the threshold: hot ─► promote, up to the rate limit
-//!   threshold    too many candidates ─► lower, too few ─► higher, once a scan_period_max
+//!   threshold    too many candidates ─► lower, too few ─► higher, every scan_period_max
 //! ```
 //!
 //! The state of promotion is kept for each destination node, so several fast nodes have rate limits and

@@ -2,7 +2,7 @@
 //! each.
 //!
 //! ```text
-//!   task ── FaultStats            by what, node, shared or private
+//!   task ── FaultStats            by kind, node, shared or private
 //!    │        mem │ cpu │ membuf │ cpubuf          membuf, cpubuf: of this sequence
 //!    ├── locality, scan period, preferred node
 //!    └── group ── FaultStats      mem │ cpu: sums over its tasks

@@ -1,7 +1,7 @@
 //! Collapsing the pages of a page table into a large folio.
 //!
 //! ```text
-//!   │■│■│ │s│■│0│■│ ...   ─► a block is allocated ─► s is read from swap ─► still worth it? ─► copied, cleared where there
+//!   │■│■│ │s│■│0│■│ ...   ─► a block is allocated ─► s is swapped in ─► still worth it?    ─► copied, cleared where there
 //!                                                                              │ no             was nothing; old pages freed
 //!                                                                              └► the block is freed
 //! ```
@@ -149,8 +149,7 @@ impl Kernel<'_> {
         let cost = copy + costs.clear(found.none.into()) + costs.pte_write * (1 << order);
         self.on.machine.charge(self.on.cpu, Category::Khugepaged, cost);
         let page = self.parts.address_spaces.page_tables[table].first + first as Vpn;
-        let flags =
-            self.parts.address_spaces.mms[mm].vmas.find(page).expect("what is collapsed is in an area").flags;
+        let flags = self.parts.address_spaces.mms[mm].vmas.find(page).expect("the range is in a VMA").flags;
         let (may_write, added_by) = (flags.has(VmFlags::WRITE), self.added_by_fault(flags));
         self.zap_pte_range(table, candidate.places(), flags);
         let mut entry = Pte::of_folio(id).with(Pte::YOUNG.with(Pte::EXCLUSIVE));

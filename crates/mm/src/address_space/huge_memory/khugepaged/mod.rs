@@ -1,11 +1,11 @@
 //! khugepaged: a kernel thread that collapses small folios into huge pages.
 //!
 //! ```text
-//!   address spaces that have asked for it ─► areas ─► table after table: worth it? (policy.rs) ─► copied (collapse.rs)
-//!        ▲      scans pages_to_scan entries, sleeps scan_sleep_millisecs, goes on where it was        │
+//!   registered address spaces             ─► VMAs  ─► table after table: worth it? (policy.rs) ─► copied (collapse.rs)
+//!        ▲      scans pages_to_scan entries, sleeps scan_sleep_millisecs, continues from there       │
 //!        └──────────────────────────────────────────────────────────────────────── next one ◄─────────┘
 //!
-//!   no block to be had ─► sleeps alloc_sleep_millisecs, once a round
+//!   allocation failed  ─► sleeps alloc_sleep_millisecs, once a round
 //! ```
 //!
 //! An address space is registered when it maps a VMA that may have huge pages, with `MADV_HUGEPAGE`, or with
@@ -43,7 +43,7 @@ pub struct KhugepagedState {
 impl KhugepagedState {
     /// Continues with the address space after `mm`.
     fn go_on(&mut self, mm: MmId) {
-        let place = self.mms.iter().position(|&other| other == mm).expect("it is on the list");
+        let place = self.mms.iter().position(|&other| other == mm).expect("the address space is registered");
         self.cursor = self.mms.get(place + 1).map(|&next| (next, 0));
     }
 }

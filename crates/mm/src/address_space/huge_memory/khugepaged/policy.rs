@@ -1,8 +1,8 @@
 //! Decisions of khugepaged: whether to collapse a range into a huge page, or else into which smaller folios.
 //!
 //! ```text
-//!   all entries   none or zeroes  <= max_ptes_none      swapped out  <= max_ptes_swap      shared  <= max_ptes_shared
-//!                 and somebody uses one of them ─► collapse
+//!   all PTEs      none or zeroes  <= max_ptes_none      swapped out  <= max_ptes_swap      shared  <= max_ptes_shared
+//!                 and one was accessed lately ─► collapse
 //!
 //!   7.2           order 9? ─ no ─► 8 at 0? ─ no ─► 7 at 0? ─ yes ─► 7 at 128? ...      each order that is enabled
 //! ```
