@@ -1,9 +1,9 @@
 //! Benchmark: simulating broadcasts to all CPUs.
 //!
 //! ```text
-//!   plain_loop    the peer: the same number of clocks moved, nothing decided
-//!   parked        one initiator, all other CPUs idle: what growing a pool of huge pages looks like
-//!   busy          all other CPUs have work, which they go on with between two broadcasts
+//!   plain_loop    for comparison: advances as many clocks, without decisions
+//!   parked        one initiator, all other CPUs idle, as when a pool of huge pages grows
+//!   busy          all other CPUs are busy, and work between two broadcasts
 //! ```
 //!
 //! An item is one target.

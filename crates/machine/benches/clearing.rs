@@ -1,8 +1,8 @@
 //! Benchmark of the host: clearing a block of memory and using it, by block size.
 //!
 //! ```text
-//!   clear_only     4 KiB after 4 KiB of a block that no cache holds, as kernels clear a large folio
-//!   clear_and_use  the same, then every line is read once, from the first page on: what caches have lost is paid here
+//!   clear_only     clears a block that no cache holds, 4 KiB after 4 KiB, as kernels clear a large folio
+//!   clear_and_use  clears, then reads every line once from the first page on, which costs what caches have lost
 //! ```
 //!
 //! An item is a page. The difference between both rises if a block no longer fits the caches nearest to the
