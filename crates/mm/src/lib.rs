@@ -1,4 +1,4 @@
-//! What the kernel decides: Linux's memory manager on a simulated machine.
+//! Linux's memory manager as an ordinary crate: it decides as the kernel does, on a simulated machine.
 //!
 //! ```text
 //!   a program ─► Kernel { parts, on }

@@ -448,7 +448,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Drops a PTE's reference to a swap entry (`swap_put`).
+    /// Drops a PTE's reference to a swap entry (`free_swap_and_cache`).
     fn swap_put(&mut self, swap: SwapEntry) {
         self.parts.swap.swap_map_dec(swap);
         if self.parts.swap.swap_users(swap) > 0 {

@@ -73,7 +73,7 @@ pub struct AddressSpace {
     pub(crate) threads: u32,
     /// Temporary users that do not run in it ([`AddressSpaces::mmget`]).
     visitors: u32,
-    /// Its `PR_SET_THP_DISABLE`.
+    /// Whether `PR_SET_THP_DISABLE` rules large folios out.
     pub(crate) thp_disabled: Disabled,
     /// khugepaged scans it (`MMF_VM_HUGEPAGE`).
     pub(crate) khugepaged: bool,

@@ -109,7 +109,7 @@ impl Hstate {
         self.change(node, |c| c.free += 1);
     }
 
-    /// Takes a free page of `node` for use (`dequeue_hugetlb_folio`).
+    /// Takes a free page of `node` for use (`dequeue_hugetlb_folio_node_exact`).
     pub(crate) fn dequeue(&mut self, node: Node) -> Option<Pfn> {
         let pfn = self.nodes[node.index()].free.pop()?;
         self.change(node, |c| c.free -= 1);

@@ -41,7 +41,7 @@ pub enum FolioTest {
     References,
     /// 6.10: those of pages mapped by more than one address space, and of pinned ones.
     Sharers,
-    /// 7.2: the same test for PMD mappings, and pinned pages are left alone everywhere.
+    /// 6.19: the same test for PMD mappings, and pinned pages are left alone everywhere.
     SharersAlsoHuge,
 }
 

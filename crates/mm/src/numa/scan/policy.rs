@@ -396,7 +396,7 @@ pub struct MappedFolio {
     pub with_its_thread: bool,
 }
 
-/// Whether a PTE becomes PROT_NONE. Up to 7.1 every PMD mapping does. A page of a private mapping is left
+/// Whether a PTE becomes PROT_NONE. Up to 6.18 every PMD mapping does. A page of a private mapping is left
 /// alone if it has any other reference (up to 6.9), or if another address space maps it (6.10 and later).
 #[inline]
 pub fn takes_hint(f: &NumaFeatures, folio: &MappedFolio) -> bool {
