@@ -76,7 +76,7 @@ pub fn is_suitable(zone: &ZoneState, order: u8, threshold: u64) -> bool {
 /// Deferral of a zone's compaction after failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
-    /// Attempts deferred since the last failure (`compact_considered`).
+    /// Attempts since the last failure (`compact_considered`).
     pub considered: u32,
     /// log2 of the number of attempts to defer (`compact_defer_shift`).
     pub shift: u8,
@@ -92,7 +92,7 @@ impl Deferral {
         self.order_failed = self.order_failed.min(order);
     }
 
-    /// Whether an attempt at `order` is deferred; counts it if so (`compaction_deferred`).
+    /// Whether an attempt at `order` is deferred; counts the attempt (`compaction_deferred`).
     pub fn is_deferred(&mut self, order: u8) -> bool {
         if order < self.order_failed {
             return false;
