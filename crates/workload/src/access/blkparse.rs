@@ -1,4 +1,4 @@
-//! The text of `blkparse`: what a block device was asked for, below the page cache.
+//! The text output of `blkparse`: requests to a block device, below the page cache.
 //!
 //! ```text
 //!     7,0    0        2     0.000000000 19919  Q  RS 988 + 4 [fio]
@@ -6,20 +6,21 @@
 //!                                          event  R read, W write, D discard, N none; F before: flush
 //! ```
 //!
-//! Default format of blkparse 1.3 (manual, "Default output format"). A request passes several events; one of
-//! them is counted, [`BlockEvent::Queue`] unless the other is asked for. The device is the object (its number
-//! as in the kernel, major << 20 | minor), so indices are pages of the device. Flushes without data and
-//! discards touch no page. Everything from the summary (`CPU0 (...):` or `Total (...):`) on is left out.
+//! The default output format of blkparse 1.3 (manual, "Default output format"). A request passes several
+//! events, one of which is counted as the access: [`BlockEvent::Queue`] unless the other one is named. The
+//! device is the object, numbered as in the kernel (`MKDEV`, major << 20 | minor), and indices are pages of
+//! the device. Flushes without data and discards touch no page. The summary, from `CPU0 (...):` or `Total
+//! (...):` on, is skipped.
 
 use super::lines::{LineFormat, number, seconds, shown, words};
 use super::{Access, PAGE_SIZE, span};
 
-/// Which of a block request's events counts as its access.
+/// Which event of a block request counts as its access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockEvent {
-    /// Q: as it was asked for.
+    /// Q: the request was queued by a file system or program.
     Queue,
-    /// D: as it was given to the driver, after merging and splitting.
+    /// D: the request was issued to the driver, after merging and splitting.
     Issue,
 }
 
@@ -97,7 +98,7 @@ impl LineFormat for Blkparse {
     }
 }
 
-/// What every event has.
+/// The fields that all events have.
 struct Event<'a> {
     device: u64,
     time_ns: u64,
@@ -115,14 +116,13 @@ impl Event<'_> {
         let time_ns = seconds(words.next()?)?;
         number(words.next()?)?;
         let action = words.next()?;
-        // Words are parts of the line, so the rest starts where the last one ends.
+        // `words` returns parts of the line, so the rest starts where the last word ends.
         let rest = &line[action.as_ptr() as usize + action.len() - line.as_ptr() as usize..];
         let device = major.checked_mul(1 << 20)?.checked_add(minor)?;
         Some(Event { device, time_ns, action, rest })
     }
 }
 
-/// Whether a line is an event.
 pub(super) fn plausible(line: &[u8]) -> bool {
     Event::parse(line).is_some()
 }

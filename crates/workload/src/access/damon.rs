@@ -1,4 +1,4 @@
-//! Recordings of DAMON, told apart so that they are refused by name.
+//! Detects recordings of DAMON, so that the error can name them.
 //!
 //! ```text
 //!   PERFILE2...                              perf.data, as `damo record` makes it by perf
@@ -9,10 +9,10 @@
 //!   kdamond.0  4452 ... damon:damon_aggregated: ...      `perf script`
 //! ```
 //!
-//! DAMON counts in how many samples each region of memory was accessed; which of its pages was, and in what order, is
-//! not in there, so nothing can be replayed.
+//! DAMON counts in how many samples each region of memory was accessed. Which pages of the region were
+//! accessed, and in which order, is not recorded, so there is nothing to replay.
 
-/// What a file is, if it is such a recording.
+/// The kind of DAMON recording, if the file is one.
 pub(super) fn recording(head: &[u8]) -> Option<&'static str> {
     let has = |part: &[u8], word: &[u8]| part.windows(word.len()).any(|window| window == word);
     let text = head.trim_ascii_start();
@@ -31,7 +31,7 @@ pub(super) fn recording(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether bytes that are no other format are such JSON, packed.
+/// Whether the bytes may be DAMON's JSON compressed with zlib. Ask only after all other formats.
 pub(super) fn is_packed(head: &[u8]) -> bool {
     head.starts_with(b"x\x9c")
 }

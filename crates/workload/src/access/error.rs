@@ -1,4 +1,4 @@
-//! Why a trace of accesses cannot be read.
+//! Errors of reading a trace of accesses.
 
 use std::io;
 
@@ -7,91 +7,75 @@ use std::io;
 pub enum AccessError {
     /// The file cannot be opened or read.
     #[error("{file}: {source}")]
-    Io {
-        /// The trace.
-        file: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Nothing in it.
+    Io { file: String, source: io::Error },
+    /// The trace has no bytes.
     #[error("{file} is empty; record or copy it again")]
-    Empty {
-        /// The trace.
-        file: String,
-    },
-    /// Compressed by something other than zstd.
+    Empty { file: String },
+    /// The trace is compressed with something other than zstd.
     #[error(
         "{file} is packed with {packing}, which is not read; unpack it (`{unpack}`) or pack it with zstd"
     )]
     Packed {
-        /// The trace.
         file: String,
-        /// The compression.
+        /// Name of the compression.
         packing: &'static str,
-        /// The command that unpacks it.
+        /// The command that decompresses it.
         unpack: &'static str,
     },
-    /// zstd cannot go on.
+    /// zstd cannot decompress the rest of the trace.
     #[error("{file} is cut short or damaged: zstd cannot unpack it ({source}); copy it again")]
     Unpack {
-        /// The trace.
         file: String,
-        /// What zstd said.
+        /// The error of zstd.
         source: io::Error,
     },
-    /// It says where memory was accessed, but not in what order.
+    /// The file counts accesses by region of memory and has lost their order.
     #[error(
         "{file} is {what}, which is not read: it samples accesses or counts them by region, and a replay needs each one; \
          record with `mmtwin record --page-cache` or valgrind's lackey"
     )]
     Regions {
-        /// The file.
         file: String,
-        /// What it is.
+        /// Kind of recording.
         what: &'static str,
     },
-    /// No format fits.
+    /// No known format fits the contents.
     #[error("{file} {found}; name its format, one of {}", super::Format::NAMES)]
     Unrecognised {
-        /// The trace.
         file: String,
-        /// What it looks like.
+        /// What the contents look like.
         found: String,
     },
-    /// A binary record is not what the format says.
+    /// A binary record does not follow the format.
     #[error("{file}: at byte {offset}: {problem}")]
     Record {
-        /// The trace.
         file: String,
-        /// Where the record starts, in bytes of the unpacked trace.
+        /// Start of the record, in bytes of the decompressed trace.
         offset: u64,
-        /// What is wrong, and what would be right.
+        /// What is wrong and what would be right.
         problem: String,
     },
-    /// A Parquet file, its document or a row of it is not what the format says.
+    /// A Parquet file, its document or one of its rows does not follow the format.
     #[error("{file}: {problem}")]
     Table {
-        /// The trace.
         file: String,
         /// What is wrong, where, and what would be right.
         problem: String,
     },
-    /// A line is not what the format says.
+    /// A line does not follow the format.
     #[error("{file}: line {line}: {problem}")]
     Line {
-        /// The trace.
         file: String,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong, and what would be right.
+        /// What is wrong and what would be right.
         problem: String,
     },
 }
 
-/// A name that is no [`Format`](super::Format).
+/// A name that is not a [`Format`](super::Format).
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is no format of access traces; it must be one of {}", super::Format::NAMES)]
 pub struct UnknownFormat {
-    /// The name as given.
     pub name: String,
 }

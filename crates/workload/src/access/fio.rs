@@ -1,4 +1,4 @@
-//! fio's iologs, versions 2 and 3: what a job did with its files.
+//! Iologs of fio, versions 2 and 3: the I/O of a job on its files.
 //!
 //! ```text
 //!   fio version 2 iolog                 fio version 3 iolog
@@ -8,10 +8,10 @@
 //!   /data/db wait 500 0                 microseconds, file, action, byte, bytes
 //! ```
 //!
-//! Formats as in fio's manual ("Trace file format v2" and "v3") and its `iolog.c` (3.33), which counts
-//! version 3's time in microseconds. A `wait` of version 2 says how many microseconds passed since the one
-//! before it. The files are objects, numbered from 0 in the order in which they are added. `sync`, `datasync`
-//! and `trim` touch no page.
+//! The formats are described in fio's manual ("Trace file format v2" and "v3"); its `iolog.c` (3.33) shows
+//! that version 3 has times in microseconds. A `wait` in version 2 gives the microseconds since the previous
+//! `wait`. The files are the objects, numbered from 0 in the order of their `add`. `sync`, `datasync` and
+//! `trim` touch no page.
 
 use rustc_hash::FxHashMap;
 
@@ -22,7 +22,7 @@ use super::{Access, PAGE_SIZE, span};
 pub(super) struct Fio {
     version: Option<Version>,
     files: FxHashMap<Vec<u8>, u64>,
-    /// Microseconds so far.
+    /// Current time in microseconds.
     time: u64,
 }
 

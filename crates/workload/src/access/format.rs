@@ -1,4 +1,4 @@
-//! Which formats there are, and how to tell them apart.
+//! The formats of access traces, and how they are detected.
 
 use std::str::FromStr;
 
@@ -16,31 +16,31 @@ use super::{
 pub enum Format {
     /// libCacheSim's records of 24 bytes: time, object, size, next access. Name: `oracle-general`.
     OracleGeneral,
-    /// One id a line. Name: `ids`.
+    /// One object id per line. Name: `ids`.
     Ids,
     /// A table: CSV, or separated by tabs, semicolons, bars or blanks. Names: `csv`, and with columns
     /// `csv:time=1,object=2,size=3`.
     Csv(Columns),
     /// fio's iolog, version 2 or 3. Name: `fio`.
     Fio,
-    /// The text of blkparse. Names: `blkparse`, and `blkparse:D` for issued requests.
+    /// The text output of blkparse. Names: `blkparse`, and `blkparse:D` for requests at issue.
     Blkparse(BlockEvent),
-    /// valgrind's lackey. Name: `lackey`.
+    /// The output of valgrind's lackey. Name: `lackey`.
     Lackey,
-    /// What `mmtwin record --page-cache` writes, a Parquet file. Name: `page-cache`.
+    /// The Parquet file that `mmtwin record --page-cache` writes. Name: `page-cache`.
     PageCache,
 }
 
 impl Format {
-    /// The names that [`FromStr`] takes, for errors and help.
+    /// The names that [`FromStr`] accepts, for errors and help.
     pub const NAMES: &str = "`oracle-general`, `ids`, `csv`, `csv:time=COLUMN,object=COLUMN,size=COLUMN,\
                              offset=COLUMN,op=COLUMN` (only `object` is needed; places from 1, or names of the \
                              header), `fio`, `blkparse`, `blkparse:D`, `lackey`, `page-cache`";
 
-    /// The reader of this format, which the caller of [`open`](super::open) or [`detect`] has chosen.
+    /// The decoder of this format, which the user named or [`detect`] found.
     pub(super) fn decoder(&self, mut input: Input) -> Result<Box<dyn Decode>, AccessError> {
         let is_text = !matches!(self, Format::OracleGeneral | Format::PageCache);
-        // Binary records are full of zeroes.
+        // Binary records contain zero bytes, text does not.
         if is_text && let Some(at) = input.head().iter().position(|&byte| byte == 0) {
             let line = line_of(input.head(), at) as u64;
             let problem = format!("a zero at byte {at}: this is not text; name another format, or none");
@@ -80,7 +80,8 @@ impl FromStr for Format {
     }
 }
 
-/// The format of a trace: text by its first line, anything else by its name or by records that make sense.
+/// Detects the format of a trace: of text by its first line, of other files by their name or by records that
+/// make sense.
 pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     let head = input.head();
     let unrecognised = |found: String| AccessError::Unrecognised { file: input.file.clone(), found };
@@ -115,7 +116,7 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
         _ if blkparse::plausible(first) => Ok(Format::Blkparse(BlockEvent::Queue)),
         _ if table::plausible(first) => Ok(Format::Csv(Columns::default())),
         _ if number(first.trim_ascii()).is_some() => Ok(Format::Ids),
-        // Any text could be ids, but mostly is none.
+        // Any text could be a list of ids, but most text files are not.
         _ => Err(unrecognised(format!(
             "is text that begins like no trace: line {}, `{}`, has neither a number nor one of the columns {}",
             before + 1,
@@ -125,7 +126,8 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
     }
 }
 
-/// Whether bytes are text: UTF-8, which may be cut at the end, without control characters. If not, why.
+/// Checks that bytes are text: UTF-8, possibly cut at the end, without control characters. The error says
+/// where and why they are not.
 fn check_text(bytes: &[u8]) -> Result<(), String> {
     let valid = match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_some() => error.valid_up_to(),
@@ -138,7 +140,7 @@ fn check_text(bytes: &[u8]) -> Result<(), String> {
     Err(format!("line {}: {byte:#04x} at byte {at} is {what}", line_of(bytes, at)))
 }
 
-/// The line that a byte is in, from 1.
+/// The number of the line, from 1, that contains byte `at`.
 fn line_of(bytes: &[u8], at: usize) -> usize {
     1 + bytes[..at].iter().filter(|&&byte| byte == b'\n').count()
 }

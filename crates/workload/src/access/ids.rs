@@ -1,7 +1,7 @@
-//! One id a line, libCacheSim's `txt`: each line is one access to an object of one page.
+//! Object ids, one per line, as libCacheSim's `txt`: each line is an access to an object of one page.
 //!
-//! A line that is a number is the object's number; any other text stands for its 64-bit xxHash, so that two
-//! texts are two objects but for a chance of one in 2^64. Blank lines are left out.
+//! A line that is a number is the object's number. Other text is replaced by its 64-bit xxHash, so two texts
+//! collide with a probability of 2^-64. Blank lines are skipped.
 
 use twox_hash::XxHash64;
 
@@ -22,7 +22,7 @@ impl LineFormat for Ids {
     }
 }
 
-/// The object that a text names.
+/// The object number of an id.
 pub(super) fn object(id: &[u8]) -> u64 {
     number(id).unwrap_or_else(|| XxHash64::oneshot(0, id))
 }

@@ -1,22 +1,22 @@
-//! The bytes of a trace, unpacked, with the place that errors name.
+//! The bytes of a trace, decompressed, with the position for errors.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use super::AccessError;
 
-/// Bytes looked at to recognise a format.
+/// Bytes read to detect the format.
 const HEAD: usize = 1 << 14;
-/// Bytes asked of the system at a time.
+/// Bytes per read from the system.
 const CAPACITY: usize = 1 << 17;
 
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Compressions that are not read, and who unpacks them.
+/// Compressions that are detected but not read: magic bytes, name, and the command that decompresses them.
 const PACKED: [(&[u8], &str, &str); 3] =
     [(b"\xfd7zXZ\0", "xz", "xz -dk"), (b"\x1f\x8b", "gzip", "gzip -dk"), (b"BZh", "bzip2", "bzip2 -dk")];
 
-/// The bytes of a trace, unpacked if it is packed with zstd.
+/// The bytes of a trace, decompressed if it is compressed with zstd.
 pub(super) struct Input {
-    /// Name of the trace, for errors.
+    /// Name of the trace for errors.
     pub file: String,
     reader: Chain<Cursor<Vec<u8>>, Box<dyn BufRead + Send>>,
     packed: bool,
@@ -45,7 +45,7 @@ impl Input {
         };
         let mut start = Vec::new();
         if let Err(error) = reader.by_ref().take(HEAD as u64).read_to_end(&mut start) {
-            // It comes after what was read before it.
+            // The error is returned after the bytes that were read before it.
             reader = Box::new(BufReader::new(Failed(Some(error))));
         }
         let empty = start.is_empty();
@@ -59,12 +59,13 @@ impl Input {
         Ok(input)
     }
 
-    /// The first bytes of the trace, if nothing was read yet.
+    /// The first bytes of the trace; valid until something is read.
     pub fn head(&self) -> &[u8] {
         self.reader.get_ref().0.get_ref()
     }
 
-    /// Fills `block` as far as the input goes; how many bytes were read, and what stopped it early.
+    /// Fills `block` as far as the input goes. Returns how many bytes were read and the error that stopped it
+    /// early, if any.
     pub fn read_block(&mut self, block: &mut [u8]) -> (usize, Option<AccessError>) {
         let mut filled = 0;
         while filled < block.len() {
@@ -78,7 +79,7 @@ impl Input {
         (filled, None)
     }
 
-    /// All bytes from here on.
+    /// Reads all remaining bytes.
     pub fn read_all(&mut self) -> Result<Vec<u8>, AccessError> {
         let mut bytes = Vec::new();
         match self.reader.read_to_end(&mut bytes) {
@@ -87,7 +88,8 @@ impl Input {
         }
     }
 
-    /// Reads the next line, with its end, into `line`: at most `longest` bytes of it. False at the end.
+    /// Reads the next line with its line end into `line`, at most `longest` bytes of it. False at the end of
+    /// the input.
     pub fn read_line(&mut self, line: &mut Vec<u8>, longest: usize) -> Result<bool, AccessError> {
         line.clear();
         match self.reader.by_ref().take(longest as u64).read_until(b'\n', line) {
@@ -96,10 +98,10 @@ impl Input {
         }
     }
 
-    /// The error that reading ended with.
+    /// The error for a failed read.
     pub fn unreadable(&self, source: io::Error) -> AccessError {
         let file = self.file.clone();
-        // Errors of the system have a number; the others are zstd's.
+        // System errors have an error number; errors without one come from zstd.
         if self.packed && source.raw_os_error().is_none() {
             AccessError::Unpack { file, source }
         } else {
@@ -114,7 +116,7 @@ impl Read for Input {
     }
 }
 
-/// Fails where the reader in its place did.
+/// A reader that returns one error and then ends, standing in for the reader that failed.
 struct Failed(Option<io::Error>);
 
 impl Read for Failed {
@@ -123,7 +125,7 @@ impl Read for Failed {
     }
 }
 
-/// The first `length` bytes, fewer at the end of the input.
+/// The first `length` bytes, or fewer if the input is shorter.
 fn head(input: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     input.take(length).read_to_end(&mut head)?;

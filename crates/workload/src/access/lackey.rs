@@ -1,5 +1,5 @@
-//! valgrind's lackey: every load, store and instruction fetch of a program
-//! (`valgrind --tool=lackey --trace-mem=yes --log-file=trace.txt COMMAND`).
+//! Output of valgrind's lackey: every load, store and instruction fetch of a program (`valgrind --tool=lackey
+//! --trace-mem=yes --log-file=trace.txt COMMAND`).
 //!
 //! ```text
 //!   ==4711== Lackey, an example Valgrind tool      left out, as are valgrind's warnings (`--4711-- ...`)
@@ -9,8 +9,8 @@
 //!    M 04036a40,4                                  modify: load and store
 //! ```
 //!
-//! Format as valgrind 3.19 writes it (manual, "Lackey: an example tool"). The address space is one object,
-//! number 0, and page numbers are virtual. There is no time.
+//! The format is that of valgrind 3.19 (manual, "Lackey: an example tool"). The address space is one object,
+//! number 0, and page numbers are virtual. Accesses have no time.
 
 use super::lines::{LineFormat, number, shown};
 use super::{Access, PAGE_SIZE, span};
@@ -53,7 +53,7 @@ fn access(line: &[u8]) -> Option<Access> {
     (pages > 0).then_some(Access { time_ns: 0, object: 0, index, pages, write })
 }
 
-/// Whether a line is of lackey's: an access, or valgrind's heading.
+/// Whether a line is an access or the heading that lackey prints.
 pub(super) fn plausible(line: &[u8]) -> bool {
     access(line).is_some() || is_comment(line) && line.windows(6).any(|word| word == b"Lackey")
 }

@@ -1,25 +1,26 @@
-//! What the formats with one record a line share.
+//! Line-by-line decoding, shared by the formats with one record per line.
 
 use super::{Access, AccessError, BLOCK, Decode, Input};
 
-/// Longest line that is read. Real ones stay far below; other files may have no line ends at all.
+/// Longest line that is read. Lines of traces are far shorter; a file of another kind may have no line ends
+/// at all.
 const LONGEST: usize = 1 << 16;
 
-/// A format with one record a line.
+/// A format with one record per line.
 pub(super) trait LineFormat: Send {
-    /// Whether its writer ends every line, so that a last line without an end was cut.
+    /// Whether the format's writer ends every line; if so, a last line without an end was cut short.
     const ENDS_LINES: bool;
 
-    /// Appends what `line`, without its end, says. The error says what is wrong and what would be right.
+    /// Appends the accesses of `line`, given without its end. The error says what is wrong and what would be
+    /// right.
     fn line(&mut self, line: &[u8], out: &mut Vec<Access>) -> Result<(), String>;
 
-    /// Whether the trace may end here.
+    /// Checks that the trace may end here.
     fn end(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Decodes a format line by line.
 pub(super) struct Lines<F> {
     input: Input,
     format: F,
@@ -64,17 +65,16 @@ impl<F: LineFormat> Decode for Lines<F> {
     }
 }
 
-/// The words of a line.
+/// The words of a line, separated by white space.
 pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Seconds, with or without a fraction, in nanoseconds; what is finer than those is dropped.
+/// Parses seconds, with or without a fraction, into nanoseconds; further digits are dropped.
 pub(super) fn seconds(text: &[u8]) -> Option<u64> {
     let (whole, fraction) = match text.iter().position(|&byte| byte == b'.') {
         Some(dot) => (&text[..dot], &text[dot + 1..]),
@@ -88,7 +88,7 @@ pub(super) fn seconds(text: &[u8]) -> Option<u64> {
     number(whole)?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
-/// Part of a line, for an error to show.
+/// The beginning of a line, for error messages.
 pub(super) fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut shown: String = text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect();

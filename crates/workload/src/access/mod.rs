@@ -1,7 +1,7 @@
-//! Recorded accesses: which page of which object a program touched, in order.
+//! Recorded accesses: which pages of which objects a program touched, in order.
 //!
-//! Policies that choose what stays in memory are judged by replaying accesses. Others have recorded plenty
-//! of them, in formats of their own; a reader here turns each into one stream of [`Access`].
+//! Replacement policies are compared by replaying accesses. Many traces exist in the formats of other tools;
+//! a reader here turns each format into one stream of [`Access`].
 //!
 //! ```text
 //!   24-byte records ─┐
@@ -13,16 +13,16 @@
 //! ```
 //!
 //! An object is whatever the format names: the file of an iolog, the device of a block trace, the key of a
-//! cache trace. An object or a transfer larger than a page is several pages, so that a policy only ever sees
-//! pages of [`PAGE_SIZE`] bytes. A record that touches no byte (size 0) is no access; libCacheSim leaves such
-//! records out too.
+//! cache trace. Objects and transfers larger than a page become several pages, so a policy only sees pages of
+//! [`PAGE_SIZE`] bytes. A record of size 0 is not an access; libCacheSim skips such records too.
 //!
-//! [`open`] recognises the format by what is in the file, through zstd if need be; [`Format`] names it where
-//! that fails. Each format is one file beside this one that implements `Decode`: it reads a block of the
-//! input and appends accesses to a buffer, so that the one indirect call is paid once a block. What was read
-//! before a damaged place is given out before the error.
+//! [`open`] detects the format from the contents, through zstd if needed; [`Format`] names it where detection
+//! fails. Each format is a file beside this one that implements `Decode`, which reads a block of input and
+//! appends accesses to a buffer, so the indirect call is paid once per block. If a trace is damaged, the
+//! accesses before the damage are returned before the error.
 //!
-//! [`sequences`] are not recorded but made, the same ones on a real kernel and in the twin.
+//! The accesses of [`sequences`] are generated instead of recorded: the same ones on a real kernel and in the
+//! twin.
 
 mod blkparse;
 mod damon;
@@ -56,30 +56,29 @@ pub use page_cache::{
 pub use pages::PageNumbers;
 pub use table::{Column, Columns};
 
-/// Bytes of a page.
+/// Size of a page in bytes, whatever the base page of the simulated machine is.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// One access to page cache or memory: `pages` pages of object `object` from page `index` on.
+/// One access to page cache or memory: `pages` pages of object `object`, starting with page `index`.
 ///
 /// `index + pages` never overflows, and `pages` is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// When, from an origin that is the trace's own; 0 throughout if the format does not say.
+    /// Nanoseconds since an origin that the trace defines; 0 throughout if the format has no time.
     pub time_ns: u64,
-    /// File, device or key.
+    /// Number of the file, device or key.
     pub object: u64,
-    /// First page within the object.
+    /// First page, counted from the start of the object.
     pub index: u64,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u32,
-    /// Whether it writes.
     pub write: bool,
 }
 
-/// One format: how blocks of input become accesses.
+/// Decoder of one format: turns blocks of input into accesses.
 trait Decode: Send {
-    /// Appends the next accesses to `out`, about [`BLOCK`] of them; none at the end of the input only.
-    /// After an error it is not called again.
+    /// Appends the next accesses to `out`, about [`BLOCK`] of them. Appends none only at the end of the
+    /// input. It is not called again after an error.
     fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError>;
 
     /// See [`Accesses::beyond_end`].
@@ -88,19 +87,19 @@ trait Decode: Send {
     }
 }
 
-/// Accesses decoded at a time: input and output of a block stay in a CPU's second cache.
+/// Accesses decoded at a time; the input and output of one block fit in a CPU's L2 cache.
 const BLOCK: usize = 1 << 12;
 
 /// The path that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// What the trace at `path` is called.
+/// The name of the trace at `path`, for messages.
 pub fn name(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) { "standard input".to_string() } else { path.display().to_string() }
 }
 
-/// Opens the access trace at `path`, which may be a pipe; `-` is standard input. Without a `format` it is recognised by
-/// its contents and name.
+/// Opens the access trace at `path`, which may be a pipe; `-` is standard input. If `format` is `None`, it is
+/// detected from the contents and the name.
 pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Accesses, AccessError> {
     let path = path.as_ref();
     let file = name(path);
@@ -112,14 +111,14 @@ pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Accesses, 
     let is_file = input.metadata().map_err(io)?.is_file();
     let mut magic = Vec::new();
     input.by_ref().take(PARQUET_MAGIC.len() as u64).read_to_end(&mut magic).map_err(io)?;
-    // Of all formats, this one is read from several places at once, which a file can and a pipe cannot.
+    // Parquet is read from several offsets at once, which works on a file but not on a pipe.
     if is_file && magic == PARQUET_MAGIC && matches!(format, None | Some(Format::PageCache)) {
         return Ok(Accesses::new(Box::new(page_cache::PageCache::new(input, file)?)));
     }
     Accesses::from_reader(Cursor::new(magic).chain(input), file, format)
 }
 
-/// How a Parquet file begins.
+/// The first bytes of a Parquet file.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// The accesses of a trace, as an iterator or in batches.
@@ -127,13 +126,13 @@ pub struct Accesses {
     decoder: Box<dyn Decode>,
     batch: Vec<Access>,
     next: usize,
-    /// Met while `batch` was read; comes after it.
+    /// The error met while `batch` was read; returned after the accesses of `batch`.
     error: Option<AccessError>,
     ended: bool,
 }
 
 impl Accesses {
-    /// Reads the trace that `input` holds; `file` is its name in errors.
+    /// Reads the trace in `input`; `file` names it in errors.
     pub fn from_reader(
         input: impl Read + Send + 'static,
         file: String,
@@ -151,8 +150,8 @@ impl Accesses {
         Accesses { decoder, batch: Vec::new(), next: 0, error: None, ended: false }
     }
 
-    /// The next accesses, or an empty slice at the end. Those that the iterator has given out do not come
-    /// again.
+    /// The next accesses, or an empty slice at the end. Accesses that the iterator has returned are not
+    /// repeated.
     pub fn next_batch(&mut self) -> Result<&[Access], AccessError> {
         if self.next == self.batch.len() {
             self.refill()?;
@@ -161,8 +160,8 @@ impl Accesses {
         Ok(&self.batch[start..])
     }
 
-    /// After the end: the number, from 1, of the last record that others name as an access to come, if the trace has
-    /// fewer records. It is a part of a longer one then.
+    /// After the end of the trace: the largest record number, from 1, that a record names as its next access,
+    /// if the trace has fewer records. The trace is then only a part of a longer one.
     pub fn beyond_end(&self) -> Option<u64> {
         self.decoder.beyond_end()
     }
@@ -202,9 +201,8 @@ impl Iterator for Accesses {
     }
 }
 
-/// First page and number of pages that `length` units from unit `start` on touch, where `per_page` units
-/// make a page. None if they end past what 64 bits count or are more pages than 32 bits count; 0 pages for
-/// no units.
+/// First page and number of pages that `length` units from unit `start` on touch, with `per_page` units in a
+/// page; 0 pages for no units. `None` if the end exceeds 64 bits or the number of pages 32 bits.
 fn span(start: u64, length: u64, per_page: u64) -> Option<(u64, u32)> {
     let index = start / per_page;
     if length == 0 {

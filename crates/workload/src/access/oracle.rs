@@ -1,4 +1,4 @@
-//! libCacheSim's `oracleGeneral`: records of 24 bytes, little endian, nothing around them.
+//! libCacheSim's `oracleGeneral`: little-endian records of 24 bytes, without header or footer.
 //!
 //! ```text
 //!   byte  0       4               12      16              24
@@ -7,10 +7,11 @@
 //!         │ u32 s │ u64           │ u32 B │ i64 record    │  -1 or i64::MAX: never
 //! ```
 //!
-//! Layout as in libCacheSim's `traceReader/customizedReader/oracle/oracleGeneralBin.h` (version 0.3). The
-//! number of the next access to the same object serves offline policies there; it is not part of an
-//! [`Access`], but it tells this format from other bytes: it is never below -2. Records are numbered from 1, so one
-//! that is above their count tells that the trace goes on elsewhere.
+//! The layout is that of libCacheSim's `traceReader/customizedReader/oracle/oracleGeneralBin.h` (version
+//! 0.3). The field "next access" is the number of the record that accesses the same object next; offline
+//! policies need it. It is not part of an [`Access`], but helps to detect the format, as it is never below
+//! -2. Records are numbered from 1, so a next access above the number of records shows that the trace is a
+//! part of a longer one.
 
 use super::{Access, AccessError, BLOCK, Decode, Input, PAGE_SIZE};
 
@@ -21,7 +22,7 @@ pub(super) struct OracleGeneral {
     input: Input,
     block: Vec<u8>,
     offset: u64,
-    /// The largest number of a next access.
+    /// The largest "next access" so far.
     last: i64,
 }
 
@@ -33,7 +34,7 @@ impl OracleGeneral {
 
 impl Decode for OracleGeneral {
     fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
-        // A block may hold records of size 0 alone.
+        // All records of a block may have size 0.
         while out.is_empty() {
             let (filled, failed) = self.input.read_block(&mut self.block);
             if filled == 0 && failed.is_none() {
@@ -94,13 +95,12 @@ impl Decode for OracleGeneral {
     }
 }
 
-/// Smallest number of a next access that libCacheSim writes: -2 is "not computed".
+/// The lowest "next access" that libCacheSim writes; -2 means "not computed".
 const LOWEST_NEXT: i64 = -2;
 
-/// How some say that there is no next access; others say -1.
+/// "No next access" as some writers encode it; others write -1.
 const NEVER: i64 = i64::MAX;
 
-/// One record as it is in the file.
 struct Record {
     time: u32,
     object: u64,
@@ -136,8 +136,8 @@ impl Record {
     }
 }
 
-/// Whether the first bytes of a trace can be records: times do not fall, and each next access is a later
-/// record or none. If not, why.
+/// Checks that the first bytes of a trace can be records: times do not fall, and each "next access" is a
+/// later record or none. The error says why they cannot.
 pub(super) fn check(head: &[u8]) -> Result<(), String> {
     let (records, rest) = head.as_chunks::<RECORD>();
     if records.is_empty() {

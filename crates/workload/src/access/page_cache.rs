@@ -1,15 +1,15 @@
-//! Accesses to the page cache of a running kernel, as `mmtwin record --page-cache` writes them.
+//! Lookups in the page cache of a running kernel, as `mmtwin record --page-cache` writes them.
 //!
 //! ```text
 //!   time  cpu  task  object  index  pages  write  kind
 //!      0    1   812       0      0      4  false  read      read(2) of four pages of file 0
 //!   9120    0   812       1     16     16  false  map       a fault mapped what is cached around it
-//!   ...                                                     add, delete: the kernel's answer, no accesses
+//!   ...                                                     add, delete: what the kernel did, not accesses
 //! ```
 //!
-//! One row an event, in the order of time; no column is null. [`PageCacheKind`] says which tracepoint a row is from and
-//! what it means. Files are numbers; which device and inode each one is stands in the Parquet key [`PAGE_CACHE_KEY`],
-//! a JSON document, with all that a trace of the page allocator has there ([`Metadata`]).
+//! One row per event, ordered by time, without nulls. [`PageCacheKind`] says which tracepoint a row comes
+//! from. Files have numbers; the JSON document under the Parquet key [`PAGE_CACHE_KEY`] gives the device and
+//! inode of each, and the same [`Metadata`] as a trace of the page allocator.
 
 use std::path::PathBuf;
 
@@ -29,13 +29,13 @@ use crate::trace::{METADATA_KEY, Metadata, TraceError};
 /// Version of this format.
 pub const PAGE_CACHE_FORMAT: u32 = 2;
 
-/// The first format whose files have a hash of what they say.
+/// The first format version whose files have a content hash.
 const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// Key of the JSON document in the Parquet file's metadata.
 pub const PAGE_CACHE_KEY: &str = "mmtwin.page_cache";
 
-/// What happened to pages of the page cache.
+/// What happened to pages of the page cache, one variant per group of tracepoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageCacheKind {
@@ -54,7 +54,7 @@ pub enum PageCacheKind {
 }
 
 impl PageCacheKind {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [PageCacheKind; 6] = [
         PageCacheKind::Read,
         PageCacheKind::Fault,
@@ -64,7 +64,7 @@ impl PageCacheKind {
         PageCacheKind::Delete,
     ];
 
-    /// Its name in the file.
+    /// The kind's name in the file.
     pub fn name(self) -> &'static str {
         match self {
             PageCacheKind::Read => "read",
@@ -76,7 +76,7 @@ impl PageCacheKind {
         }
     }
 
-    /// Whether a program asked, rather than the kernel answering.
+    /// Whether the event is an access by a program, not an addition or removal by the kernel.
     pub fn is_access(self) -> bool {
         !matches!(self, PageCacheKind::Add | PageCacheKind::Delete)
     }
@@ -86,44 +86,41 @@ impl PageCacheKind {
     }
 }
 
-/// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCacheEvent {
     /// Nanoseconds since the first event.
     pub time: u64,
-    /// The CPU.
     pub cpu: u16,
     /// The task's pid in the root namespace.
     pub task: i32,
-    /// The file, a place in [`PageCacheDocument::objects`].
+    /// The file, an index into [`PageCacheDocument::objects`].
     pub object: u32,
-    /// First page of the file.
+    /// First page, counted from the start of the file.
     pub index: u64,
-    /// How many pages, at least one.
+    /// Number of pages, at least one.
     pub pages: u32,
-    /// What happened.
     pub kind: PageCacheKind,
 }
 
-/// A file of a trace.
+/// A file in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCacheObject {
-    /// Major number of its device.
+    /// Major number of the device.
     pub major: u32,
-    /// Minor number.
+    /// Minor number of the device.
     pub minor: u32,
-    /// Its inode.
     pub inode: u64,
 }
 
 /// The JSON document of a trace of the page cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageCacheDocument {
-    /// As in a trace of the page allocator, but [`PAGE_CACHE_FORMAT`] is its format.
+    /// As in a trace of the page allocator, except that `format` is [`PAGE_CACHE_FORMAT`].
     pub metadata: Metadata,
-    /// Files by number; empty if anonymized. A file that was deleted and one that got its inode are one.
+    /// Files by number; empty if the trace is anonymized. A deleted file and a later one that reused its
+    /// inode are the same object.
     pub objects: Vec<PageCacheObject>,
-    /// Tracepoints that the recorded kernel did not have, as `system:name`: what they would have shown is missing.
+    /// Tracepoints, as `system:name`, that the recorded kernel did not have; events of theirs are missing.
     pub missing: Vec<String>,
 }
 
@@ -133,7 +130,7 @@ const INDEX: Field = Field::new("index", Type::U64).ascending();
 const PAGES: Field = Field::new("pages", Type::U32);
 const KIND: Field = Field::new("kind", Type::Text);
 
-/// The columns. Times and indices are near those before; the other columns repeat a few values.
+/// The columns. Times and indices are close to the values before them; the other columns repeat a few values.
 const FIELDS: [Field; 8] = [
     TIME,
     Field::new("cpu", Type::U16),
@@ -145,7 +142,7 @@ const FIELDS: [Field; 8] = [
     KIND,
 ];
 
-/// Those that an [`Access`] is made of.
+/// The columns that an [`Access`] needs.
 const ACCESS_FIELDS: [Field; 5] = [TIME, OBJECT, INDEX, PAGES, KIND];
 
 /// Writes a trace of the page cache, row by row.
@@ -157,19 +154,18 @@ pub struct PageCacheWriter {
 }
 
 impl PageCacheWriter {
-    /// Writes to `path`. What stands there stays until [`finish`](Self::finish) replaces it.
+    /// Starts writing to `path`. A file there stays until [`finish`](Self::finish) replaces it.
     pub fn create(path: impl Into<PathBuf>) -> Result<PageCacheWriter, TraceError> {
         PageCacheWriter::to(Output::at(path, Existing::Replace)?.create()?)
     }
 
-    /// Writes to `output`.
     pub fn to(output: OutputFile) -> Result<PageCacheWriter, TraceError> {
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
         let file = ParquetFile::create(output, &FIELDS, properties)?;
         Ok(PageCacheWriter { file, batch: Vec::with_capacity(BATCH), events: 0, time: 0 })
     }
 
-    /// Adds one row. Its time must not be before that of the row before.
+    /// Adds one row, whose time must not be before that of the previous row.
     pub fn push(&mut self, event: PageCacheEvent) -> Result<(), TraceError> {
         let PageCacheEvent { time, .. } = event;
         if time < self.time {
@@ -182,8 +178,8 @@ impl PageCacheWriter {
         if self.batch.len() == BATCH { self.write_batch() } else { Ok(()) }
     }
 
-    /// Completes the file and gives it its name. `format`, `events` and `seconds` are filled in here.
-    /// Returns the document as written and the size of the file in bytes.
+    /// Completes the file and renames it to its path. Fills in `format`, `events` and `seconds` of the
+    /// metadata. Returns the document as written and the size of the file in bytes.
     pub fn finish(mut self, mut document: PageCacheDocument) -> Result<(PageCacheDocument, u64), TraceError> {
         self.write_batch()?;
         document.metadata.format = PAGE_CACHE_FORMAT;
@@ -213,7 +209,7 @@ impl PageCacheWriter {
     }
 }
 
-/// Reads the accesses of such a trace. The file is not trusted, as in [`crate::trace::TraceReader`].
+/// Reads the accesses of such a trace. The file is not trusted, as with [`crate::trace::TraceReader`].
 pub(super) struct PageCache {
     file: String,
     table: TableReader,
@@ -224,7 +220,7 @@ pub(super) struct PageCache {
 }
 
 impl PageCache {
-    /// Checks schema and document of `input`; `file` is its name in errors.
+    /// Checks the schema and the document of `input`; `file` names the trace in errors.
     pub fn new<T: ChunkReader + 'static>(input: T, file: String) -> Result<PageCache, AccessError> {
         let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
         let corrupt =
@@ -249,7 +245,7 @@ impl PageCache {
         Ok(PageCache { file, table, content, rows: metadata.events, row: 0, time: 0 })
     }
 
-    /// The same of bytes that are in memory.
+    /// Like [`new`](Self::new), for a file that is already in memory.
     pub fn of_bytes(bytes: Vec<u8>, file: String) -> Result<PageCache, AccessError> {
         PageCache::new(Bytes::from(bytes), file)
     }
@@ -304,7 +300,7 @@ impl PageCache {
 
 impl Decode for PageCache {
     fn decode(&mut self, out: &mut Vec<Access>) -> Result<(), AccessError> {
-        // A batch may hold the kernel's answers alone.
+        // A batch may contain only additions and removals.
         while out.is_empty() {
             let file = self.file.clone();
             let wrong = |problem: String| AccessError::Table { file: file.clone(), problem };
@@ -332,7 +328,7 @@ impl Decode for PageCache {
     }
 }
 
-/// The JSON document, or what the file is instead.
+/// Reads the JSON document; the error says what the file is instead.
 fn document(footer: &Footer) -> Result<PageCacheDocument, String> {
     let remedy = "record one with `mmtwin record --page-cache -o cache.parquet -- COMMAND`";
     let Some(text) = footer.text(PAGE_CACHE_KEY) else {
@@ -344,7 +340,7 @@ fn document(footer: &Footer) -> Result<PageCacheDocument, String> {
     let wrong = |error: serde_json::Error| {
         format!("the `{PAGE_CACHE_KEY}` document is not what format {PAGE_CACHE_FORMAT} says: {error}")
     };
-    // The format number comes first: a newer document need not have the fields of this one.
+    // The format number is checked first, because a newer document need not have this one's fields.
     let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
     match value.pointer("/metadata/format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > PAGE_CACHE_FORMAT.into() => {

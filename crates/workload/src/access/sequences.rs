@@ -1,4 +1,4 @@
-//! Sequences of accesses that any program can make again bit for bit, to run on a real kernel and in the twin.
+//! Sequences of accesses that any program can generate bit for bit, to run on a real kernel and in the twin.
 //!
 //! ```text
 //!   splitmix64 ── uniform ───────────────────────────────┐
@@ -9,60 +9,62 @@
 //!   mix        files and anonymous memory together       │   g...    the same for a whole machine, no memory cgroup
 //! ```
 //!
-//! Nothing here is floating point. A rank `i` of Zipf's law with exponent 6/5 weighs `2^60 / floor(i^1.2 * 2^20)`,
-//! where the fifth root in `i^1.2` is that of a whole number; pages are permuted by Fisher and Yates's method. The
-//! tests hold each sequence against the SHA-256 of its records, which a second program in another language has made.
+//! All arithmetic is on integers. Rank `i` of Zipf's law with exponent 6/5 has the weight
+//! `2^60 / floor(i^1.2 * 2^20)`, where the fifth root in `i^1.2` is an integer root. Pages are permuted with the
+//! Fisher-Yates shuffle. The tests compare each sequence with the SHA-256 of its records, which a second program in
+//! another language produced.
 
 use std::cmp::Ordering;
 
-/// What is done to a page: its number in the file, or in the anonymous memory.
+/// One access to a page, given by its number in the file or in the anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The page is read with `pread`, without read-ahead.
+    /// `pread` of the page, without readahead.
     Read(u32),
-    /// A byte of it is loaded through a shared mapping of the file.
+    /// Load of a byte of the page through a shared mapping of the file.
     MapLoad(u32),
-    /// A byte of anonymous memory is loaded.
+    /// Load of a byte of anonymous memory.
     AnonLoad(u32),
-    /// A byte of anonymous memory is stored.
+    /// Store of a byte of anonymous memory.
     AnonStore(u32),
-    /// The page is written with `pwrite`.
+    /// `pwrite` of the page.
     Write(u32),
 }
 
-/// A sequence of accesses, by name.
+/// A named sequence of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One line for lists.
     pub description: &'static str,
-    /// Pages of its file.
+    /// Size of the file in pages.
     pub file_pages: u32,
-    /// Pages of its anonymous memory.
+    /// Size of the anonymous memory in pages.
     pub anon_pages: u32,
-    /// Pages that the memory cgroup may hold in which it is meant to run; none: it fills the memory of a machine.
+    /// `memory.max`, in pages, of the memcg that the sequence is meant to run in; `None` if it is meant to
+    /// fill a machine's memory.
     pub memcg_max: Option<u64>,
     shape: Shape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Pages of the file by popularity.
+    /// Pages of the file drawn by Zipf's law.
     Zipf { through: Way, accesses: u32 },
-    /// The file from its first page to its last.
+    /// The file from its first page to its last, `rounds` times.
     Loop { rounds: u32 },
-    /// Uniformly `pages` from page 0 on, then as many from page `second` on, then the first again.
+    /// `accesses` drawn uniformly from `pages` pages from page 0 on, then as many from page `second` on, then
+    /// from page 0 again.
     Shift { accesses: u32, pages: u32, second: u32 },
-    /// Eight of ten accesses uniformly to the first `hot` pages, the others to the rest of the file in order.
+    /// Eight of ten accesses drawn uniformly from the first `hot` pages, the others sequential through the
+    /// rest of the file.
     ScanMix { through: Way, accesses: u32, hot: u32 },
-    /// Half of the accesses to the file by popularity, the others uniformly to anonymous memory.
+    /// Half of the accesses drawn by Zipf's law from the file, the others uniformly from anonymous memory.
     Mix { accesses: u32 },
-    /// The same, but three of four accesses to anonymous memory go by popularity too.
+    /// Like `Mix`, but three of four accesses to anonymous memory are drawn by Zipf's law too.
     PopularMix { accesses: u32 },
 }
 
-/// How a page of the file is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pread,
@@ -88,7 +90,6 @@ const fn of_file(
     Sequence { name, description, file_pages, anon_pages: 0, memcg_max, shape }
 }
 
-/// All sequences.
 pub const SEQUENCES: &[Sequence] = {
     use Shape::*;
     use Way::*;
@@ -183,12 +184,11 @@ pub const SEQUENCES: &[Sequence] = {
 };
 
 impl Sequence {
-    /// The sequence named `name`.
     pub fn named(name: &str) -> Option<&'static Sequence> {
         SEQUENCES.iter().find(|sequence| sequence.name == name)
     }
 
-    /// Its accesses in order.
+    /// The accesses of the sequence, in order.
     pub fn operations(&self) -> Vec<Operation> {
         match self.shape {
             Shape::Zipf { through, accesses } => {
@@ -243,7 +243,7 @@ impl Sequence {
     }
 }
 
-/// Steele, Lea and Flood's generator: a counter, mixed.
+/// The SplitMix64 generator of Steele, Lea and Flood: a counter whose value is mixed.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -254,15 +254,15 @@ impl SplitMix64 {
         mixed ^ mixed >> 31
     }
 
-    /// Uniformly from 0 to below `bound`: the high half of a draw, scaled.
+    /// A uniform number in `0..bound`: the upper 32 bits of a draw, scaled.
     fn below(&mut self, bound: u32) -> u32 {
         (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 
-/// Pages, each with its rank in Zipf's law.
+/// The pages of a file with their ranks in Zipf's law.
 struct Popularity {
-    /// Running sums of the ranks' weights.
+    /// Cumulative weights of the ranks.
     cumulated: Vec<u64>,
     /// The page of each rank.
     pages: Vec<u32>,
@@ -294,14 +294,14 @@ fn permutation(pages: u32, seed: u64) -> Vec<u32> {
     permuted
 }
 
-/// `floor(rank^(6/5) * 2^20)`, the largest number whose fifth power is not above `rank^6 * 2^100`.
+/// `floor(rank^(6/5) * 2^20)`, computed as the largest number whose fifth power is at most `rank^6 * 2^100`.
 fn scaled_power(rank: u64) -> u64 {
     let bound = product(&[rank, rank, rank, rank, rank, rank, 1 << 50, 1 << 50]);
     let fits = |root: u64| compare(&product(&[root; 5]), &bound) != Ordering::Greater;
     (0..50).rev().fold(0, |root, bit| if fits(root | 1 << bit) { root | 1 << bit } else { root })
 }
 
-/// A product of up to 256 bits, lowest first.
+/// A product of up to 256 bits, in 64-bit limbs, lowest first.
 fn product(factors: &[u64]) -> [u64; 4] {
     let mut limbs = [1, 0, 0, 0];
     for &factor in factors {
@@ -325,7 +325,8 @@ mod tests {
 
     use super::*;
 
-    /// One little-endian word an access, the kind in its high four bits, and a marker before every 10,000th.
+    /// Encodes each access as a little-endian word with the kind in its upper four bits, with a marker before
+    /// every 10,000th access.
     fn sha256_of_records(operations: &[Operation]) -> String {
         let mut hash = Sha256::new();
         let mut record = |kind: u32, argument: u32| hash.update((kind << 28 | argument).to_le_bytes());
@@ -382,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Against floating point, which is right to 15 digits, where that decides.
+    /// Compares with floating point, which is exact to 15 digits, where that is precise enough.
     #[test]
     fn weights_are_those_of_zipf_s_law() {
         assert_eq!(scaled_power(1), 1 << 20);

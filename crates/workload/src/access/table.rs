@@ -1,7 +1,7 @@
-//! CSV and its relatives: a table with one access a line, as libCacheSim's `csv` and CacheLib's traces.
+//! Tables with one access per line: CSV and its relatives, as libCacheSim's `csv` and CacheLib's traces.
 //!
 //! ```text
-//!   op_time,block_id,io_size,io_offset,op_name      which columns count is said by the header ...
+//!   op_time,block_id,io_size,io_offset,op_name      the header says which columns are used ...
 //!   1702511878,12ce23ea,8192,4096,getChunk
 //!
 //!   5633898,42932745,512                            ... or, without one, time,object,size is assumed
@@ -15,9 +15,10 @@
 //! | offset in the object, in bytes | `offset`, `io_offset` | 0 |
 //! | operation | `op`, `operation`, `op_name` | read |
 //!
-//! [`Columns`] says it where names or places differ. Fields are separated by whatever the first line has most
-//! of: comma, tab, semicolon, bar or blank. Operations that remove an object (`delete...`, `trim`, `discard`)
-//! are no accesses; those that start with a word of [`WRITES`] write, all others read.
+//! [`Columns`] selects columns where names or order differ. The separator is whichever of comma, tab,
+//! semicolon, bar and blank the first line has most of. Operations that remove an object (`delete...`,
+//! `trim`, `discard`) are not accesses. Operations that start with a word of [`WRITES`] are writes, all
+//! others reads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,27 +32,26 @@ const WRITES: [&[u8]; 10] =
     [b"w", b"put", b"set", b"add", b"cas", b"replace", b"append", b"prepend", b"insert", b"update"];
 const REMOVALS: [&[u8]; 4] = [b"del", b"trim", b"discard", b"remove"];
 
-/// Which columns of a table count. [`Columns::default`] goes by the header.
+/// Which columns of a table are used. [`Columns::default`] goes by the header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Seconds.
+    /// In seconds.
     pub time: Option<Column>,
-    /// What is accessed. If this is not given, none may be, and all are found by their names.
+    /// What is accessed. If it is `None`, so must be all others, and all columns are found by their names.
     pub object: Option<Column>,
-    /// Bytes.
+    /// In bytes.
     pub size: Option<Column>,
-    /// Bytes from the start of the object.
+    /// In bytes from the start of the object.
     pub offset: Option<Column>,
-    /// What is done.
+    /// The operation.
     pub op: Option<Column>,
 }
 
-/// One column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Column {
-    /// By its place, from 1.
+    /// By position, from 1.
     Place(usize),
-    /// By its name in the header.
+    /// By name in the header.
     Name(String),
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Column {
 impl FromStr for Columns {
     type Err = ();
 
-    /// Reads `time=1,object=2,size=3`; names of columns may stand for their places.
+    /// Parses `time=1,object=2,size=3`; column names may be given instead of positions.
     fn from_str(text: &str) -> Result<Columns, ()> {
         let mut columns = Columns::default();
         for assignment in text.split(',') {
@@ -100,7 +100,7 @@ const SIZE: [&str; 4] = ["size", "obj_size", "object_size", "io_size"];
 const OFFSET: [&str; 2] = ["offset", "io_offset"];
 const OP: [&str; 3] = ["op", "operation", "op_name"];
 
-/// Places of the columns in a record, from 0.
+/// Positions of the columns in a record, from 0.
 struct Places {
     time: Option<usize>,
     object: usize,
@@ -110,7 +110,7 @@ struct Places {
 }
 
 impl Places {
-    /// By the names in the header, or the order that has none.
+    /// Finds the columns by the names in the header, or by the default order if there is no header.
     fn found(first: &ByteRecord, header: bool) -> Result<Places, String> {
         let remedy = "name the columns that count by place or name, as in `csv:time=1,object=2,size=3`";
         if !header {
@@ -131,7 +131,7 @@ impl Places {
         Ok(Places { time: place(&TIME), object, size: place(&SIZE), offset: place(&OFFSET), op: place(&OP) })
     }
 
-    /// As the caller says.
+    /// Finds the columns that the user named.
     fn named(columns: &Columns, object: &Column, first: &ByteRecord) -> Result<Places, String> {
         let place = |column: &Column| {
             let place = match column {
@@ -154,14 +154,14 @@ impl Places {
     }
 }
 
-/// Whether a field of the header has a name. A header may start with `#`.
+/// Whether a field of the header is `name`, without case. The header may start with `#`.
 fn is(field: &[u8], name: &str) -> bool {
     let field = field.trim_ascii();
     let field = field.strip_prefix(b"#").unwrap_or(field).trim_ascii_start();
     field.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// Whether the first line of a table names its columns: no field of it is a number.
+/// Whether the first line of a table is a header: none of its fields is a number.
 fn is_header(first: &ByteRecord) -> bool {
     first.iter().all(|field| seconds(field.trim_ascii()).is_none())
 }
@@ -169,7 +169,7 @@ fn is_header(first: &ByteRecord) -> bool {
 pub(super) struct Table {
     reader: Reader<Input>,
     places: Places,
-    /// The line read ahead, if it is an access.
+    /// The record read last; `ahead` if it was read by `new` and is an access, not a header.
     record: ByteRecord,
     ahead: bool,
 }
@@ -192,7 +192,7 @@ impl Table {
         Ok(Table { reader, places, record, ahead: !header })
     }
 
-    /// The access of the record, if it is one.
+    /// The access of the current record, or `None` if it is not an access.
     fn access(&self) -> Result<Option<Access>, String> {
         let field = |place: usize| self.record.get(place).unwrap_or_default().trim_ascii();
         let bytes = |place: Option<usize>, what: &str| {
@@ -223,7 +223,7 @@ impl Table {
         }
         let size = bytes(self.places.size, "size")?;
         let offset = bytes(self.places.offset, "offset")?.unwrap_or(0);
-        // Without a size it is the page that the offset is in.
+        // Without a size, the access is to the page that contains the offset.
         let (index, pages) = span(offset, size.unwrap_or(1), PAGE_SIZE)
             .ok_or_else(|| format!("size `{}` is more than 2^32 pages", size.unwrap_or(1)))?;
         if pages == 0 || starts(&REMOVALS) {
@@ -267,17 +267,17 @@ fn unread(reader: &Reader<Input>, error: csv::Error) -> AccessError {
     }
 }
 
-/// What separates the fields of a line: the candidate that it has most of.
+/// The separator of a line: whichever of the candidates it has most of.
 fn delimiter(line: &[u8]) -> Option<u8> {
     let line = line.trim_ascii();
     let count = |delimiter: u8| line.iter().filter(|&&byte| byte == delimiter).count();
-    // Of equals, `max_by_key` takes the last.
+    // Of several maxima, `max_by_key` returns the last, so comma is preferred.
     let most = [b' ', b'|', b';', b'\t', b','].into_iter().max_by_key(|&delimiter| count(delimiter))?;
     (count(most) > 0).then_some(most)
 }
 
-/// Whether the first line of a text is a table's, rather than an id or prose: several fields, a number among them, or
-/// a column of objects.
+/// Whether the first line of a text looks like a table rather than an id or prose: it has several fields with
+/// a number among them, or a column that names objects.
 pub(super) fn plausible(line: &[u8]) -> bool {
     let delimiter = delimiter(line);
     let mut reader =

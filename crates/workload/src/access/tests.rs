@@ -1,4 +1,4 @@
-//! Every reader on real traces (`samples/README.md` says where they come from) and on damaged ones.
+//! Tests of every reader on real traces (`samples/README.md` says where they come from) and on damaged ones.
 
 use std::collections::HashSet;
 use std::io::{Cursor, Write};
@@ -56,7 +56,7 @@ fn error(bytes: impl AsRef<[u8]>, format: &str) -> String {
     read(bytes, Some(format.parse().unwrap())).1.expect("an error")
 }
 
-/// Accesses, writes among them, pages touched, different pages: what a script of a few lines counts too.
+/// Numbers of accesses, writes, pages touched and different pages; a script of a few lines computes the same.
 fn counts(accesses: &[Access]) -> (usize, usize, u64, usize) {
     let pages = accesses.iter().map(|access| u64::from(access.pages)).sum();
     let mut numbers = PageNumbers::new();
@@ -68,7 +68,7 @@ fn counts(accesses: &[Access]) -> (usize, usize, u64, usize) {
     (accesses.len(), accesses.iter().filter(|access| access.write).count(), pages, numbers.len())
 }
 
-/// A record of oracleGeneral, written field by field.
+/// A record of oracleGeneral.
 fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
     let mut bytes = time.to_le_bytes().to_vec();
     bytes.extend(object.to_le_bytes());
@@ -79,7 +79,8 @@ fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
 
 #[test]
 fn every_sample_is_recognised_and_counts_what_a_script_counts() {
-    // By Python's csv module, str.split and pyarrow; see the formats' own pages for what is no access.
+    // Counted with Python's csv module, str.split and pyarrow; the modules of the formats say what is not an
+    // access.
     let expected = [
         (300, 102, 242_399, 235_305),
         (300, 0, 242_390, 177),
@@ -101,7 +102,7 @@ fn every_sample_is_recognised_and_counts_what_a_script_counts() {
     }
 }
 
-/// libCacheSim converted the CSV sample itself: its records and our reading of the CSV are the same trace.
+/// libCacheSim itself converted the CSV sample: its records must be the same trace as the CSV.
 #[test]
 fn csv_and_its_conversion_by_libcachesim_agree() {
     let columns = "csv:time=op_time,object=block_id,size=4".parse().unwrap();
@@ -118,7 +119,7 @@ fn csv_and_its_conversion_by_libcachesim_agree() {
 fn a_file_is_opened_by_its_path() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.oracleGeneral.zst");
-    // Times fall, so nothing but the name says what this is.
+    // Times fall, so only the file's name identifies the format.
     let records = [record(9, 7, 1, -1), record(1, 8, 1, -1)].concat();
     std::fs::write(&path, zstd::encode_all(&records[..], 3).unwrap()).unwrap();
     let mut accesses = open(&path, None).unwrap();
@@ -138,7 +139,7 @@ fn a_file_is_opened_by_its_path() {
     assert!(is_directory.ends_with("Is a directory (os error 21)"), "{is_directory}");
 }
 
-/// Every sample, plain and packed, read from a pipe: nothing seeks.
+/// Reads every sample, plain and compressed, from a pipe, which cannot seek.
 #[test]
 fn a_pipe_is_read_to_its_end() {
     for (sample, format) in samples() {
@@ -162,7 +163,8 @@ fn a_part_of_a_longer_trace_is_told() {
         assert!(accesses.by_ref().all(|access| access.is_ok()));
         accesses.beyond_end()
     };
-    // Records are numbered from 1: the third is the next access of the first. One of no byte counts.
+    // Records are numbered from 1: the third is the next access of the first. Records of size 0 are numbered
+    // too.
     let whole = [record(1, 7, 1, 3), record(1, 8, 0, -1), record(3, 7, 1, i64::MAX)];
     assert_eq!(beyond_end(&whole), None);
     assert_eq!(beyond_end(&whole[..2]), Some(3));
@@ -206,7 +208,7 @@ fn a_damaged_oracle_trace_gives_what_it_has_and_says_where() {
     assert!(error.starts_with("trace is cut short or damaged: zstd cannot unpack it ("), "{error}");
 }
 
-/// Gives `0`, then fails once, then ends.
+/// A reader that returns its bytes, then fails once, then ends.
 struct FailsOnce(Cursor<Vec<u8>>, bool);
 
 impl Read for FailsOnce {
@@ -232,7 +234,7 @@ fn an_error_of_the_system_is_not_taken_for_the_end() {
 
 #[test]
 fn version_2_of_an_iolog_says_the_same_with_waits_for_times() {
-    // The recording, with each time turned into a wait before its line.
+    // The recording in version 3, with each time turned into a `wait` before its line.
     let mut before = 0;
     let mut version_2 = "fio version 2 iolog\n".to_string();
     for line in std::str::from_utf8(FIO).unwrap().lines().skip(1) {
@@ -294,7 +296,7 @@ fn block_requests_are_counted_as_asked_for() {
     );
     let write = Access { time_ns: 500_000_000, object: 8 << 20 | 16, index: 1, pages: 1, write: true };
     assert_eq!(good(line, Some("blkparse:D".parse().unwrap())), [write]);
-    // A flush with data writes it.
+    // A flush with data is a write of that data.
     assert_eq!(good("8,16 0 1 0.5 4 Q FWFS 8 + 8 [dd]\n", None), [write]);
     assert_eq!(
         error("8,16 0 1 0.5 4 Q W 8 8 [dd]\n", "blkparse"),
@@ -448,7 +450,7 @@ fn what_stops_to_be_text_or_records_is_named() {
     let expected =
         "trace is neither text (line 501: 0xe9 at byte 2007 is not UTF-8) nor records of oracleGeneral (";
     assert!(error.starts_with(expected), "{error}");
-    // As any byte is good in an id, naming the format is a remedy.
+    // Any byte may be part of an id, so naming the format works.
     assert_eq!(good(&latin_1, Some("csv".parse().unwrap())).len(), 500);
     let error = refused(&[text.as_bytes(), b"3,a\0b\n"].concat());
     let expected = "trace is neither text (line 501: 0x00 at byte 2008 is a control character) nor records";
@@ -465,7 +467,8 @@ fn what_stops_to_be_text_or_records_is_named() {
     assert!(refused(b"\x01\x02").contains("oracleGeneral (2 bytes are less than a record of 24);"));
 }
 
-/// What was pushed into a trace of the page cache, in order, but for what the kernel answered.
+/// A trace of the page cache returns the accesses that were written to it, in order, without additions and
+/// removals.
 #[test]
 fn the_page_cache_comes_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -613,8 +616,8 @@ proptest! {
         read(text, format);
     }
 
-    /// What is before a cut is read as if nothing were cut, but for a number that the cut may shorten in
-    /// formats whose last line need not have an end.
+    /// The accesses before a cut are read as in the whole trace. The exception is a number that the cut may
+    /// shorten, in formats whose last line need not have an end.
     #[test]
     fn a_cut_loses_nothing_before_it(sample in 0..7_usize, cut in any::<prop::sample::Index>()) {
         let (bytes, format) = samples()[sample].clone();
