@@ -1,8 +1,8 @@
-//! One process while its events go by.
+//! Collects the operations of one process from its events.
 //!
-//! Events become operations at once. Two things are let go to keep a profile small: pauses shorter than
-//! [`JOINED_NANOSECONDS`] within a run of allocations of one kind, and the order of frees within
-//! [`GATHERED_FREES`] of one kind. Counts, the order of runs of different kinds, and CPU time are exact.
+//! To keep profiles small, two things are dropped: pauses shorter than [`JOINED_NANOSECONDS`] between
+//! allocations of one order and migratetype, and the order of up to [`GATHERED_FREES`] frees of one order and
+//! migratetype in a row. Counts, the order of runs of different kinds, and CPU time are exact.
 
 use super::operation::Operation;
 use super::profile::Process;
@@ -11,15 +11,16 @@ use super::units::Family;
 use mm::MigrateType;
 use mm::page::NR_PAGE_ORDERS;
 
-/// Allocations of one kind with less CPU time than this between two of them make one operation. A compiler
-/// allocates a page every 27 us on average; ten times that ends a burst.
+/// Consecutive allocations of one order and migratetype with less CPU time than this between them are one
+/// operation. A compiler allocates a page every 27 us on average, so ten times that ends a burst.
 const JOINED_NANOSECONDS: u64 = 250_000;
 
-/// Frees of one kind in a row that are put in the order of allocation: about what unmapping gathers before it
-/// frees (`MAX_GATHER_BATCH`, mm/mmu_gather.c). The zone sees them a pageset batch at a time in any case.
+/// Most frees of one order and migratetype in a row that are sorted by allocation: about as many pages as an
+/// unmap gathers before it frees them (`MAX_GATHER_BATCH`, mm/mmu_gather.c). They reach the zone one pageset
+/// batch at a time in any order.
 const GATHERED_FREES: usize = 512;
 
-/// A live block: who allocated it, as which of its allocations.
+/// The owner of a live block: which process allocated it, and the number of that allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub process: u32,
@@ -28,18 +29,19 @@ pub(super) struct Owner {
     pub migrate_type: MigrateType,
 }
 
-/// A process, and what it asked for event by event.
+/// A process whose events are being collected.
 #[derive(Default)]
 pub(super) struct Building {
     pub process: Process,
     pub family: Family,
-    /// CPU time in all.
+    /// Total CPU time.
     pub nanoseconds: u64,
-    /// Allocations so far: the number of the next.
+    /// Number of allocations so far, which is the number of the next one.
     pub allocated: u32,
     /// CPU time since the last operation.
     pending: u64,
-    /// Own allocations freed in a row, all of one kind, and the CPU time that they took.
+    /// Numbers of own allocations freed in a row, all of one order and migratetype, and the CPU time they
+    /// took.
     gathered: Vec<u32>,
     gathered_kind: Option<(u8, MigrateType)>,
     gathered_nanoseconds: u64,
@@ -51,18 +53,18 @@ pub(super) struct Building {
 }
 
 impl Building {
-    /// A process that was just forked, with the pid `task`.
+    /// A newly forked process with the pid `task`.
     pub fn new(task: i32, family: Family) -> Building {
         Building { process: Process { task, ..Process::default() }, family, ..Building::default() }
     }
 
-    /// It ran that long.
+    /// Adds CPU time.
     pub fn spend(&mut self, nanoseconds: u64) {
         self.nanoseconds += nanoseconds;
         self.pending += nanoseconds;
     }
 
-    /// Takes the CPU time since the last operation; a long pause becomes an operation of its own.
+    /// Takes the CPU time since the last operation; a long pause becomes a `Run` operation instead.
     fn take_pending(&mut self) -> u32 {
         if self.pending < JOINED_NANOSECONDS {
             return std::mem::take(&mut self.pending) as u32;
@@ -79,7 +81,7 @@ impl Building {
         }
     }
 
-    /// Allocates a block.
+    /// Adds an allocation of a block.
     pub fn allocate(&mut self, new_order: u8, new_type: MigrateType) {
         self.release_gathered();
         self.events += 1;
@@ -101,7 +103,7 @@ impl Building {
         self.process.operations.push(operation);
     }
 
-    /// Frees one of its own allocations.
+    /// Adds a free of one of the process's own allocations.
     pub fn free(&mut self, owner: Owner) {
         self.events += 1;
         self.runs.free(1);
@@ -116,7 +118,7 @@ impl Building {
         self.gathered.push(owner.allocation);
     }
 
-    /// Frees a block that somebody else allocated.
+    /// Adds a free of a block that another process allocated.
     pub fn free_shared(&mut self, new_order: u8) {
         self.release_gathered();
         self.events += 1;
@@ -138,7 +140,7 @@ impl Building {
         });
     }
 
-    /// Turns the gathered frees into operations: runs of consecutive allocations.
+    /// Turns the gathered frees into one operation for each run of consecutive allocations.
     fn release_gathered(&mut self) {
         let mut left = std::mem::take(&mut self.gathered_nanoseconds);
         let mut frees = std::mem::take(&mut self.gathered);
@@ -156,13 +158,13 @@ impl Building {
         self.gathered_kind = None;
     }
 
-    /// It has ended, or the recording has.
+    /// Ends the process, at its exit or at the end of the recording.
     pub fn end(&mut self) {
         self.release_gathered();
         self.run();
     }
 
-    /// Adds what it asked for to the sum of its kind.
+    /// Adds the process's demand to the summary of its kind.
     pub fn add_to(&mut self, sum: &mut Summary, runs: &mut Runs) {
         sum.processes += 1;
         sum.cpu_seconds += self.nanoseconds as f64 / 1e9;

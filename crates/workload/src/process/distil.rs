@@ -1,4 +1,4 @@
-//! From a trace to processes.
+//! Distils a trace into processes.
 //!
 //! ```text
 //!   for each event, in order of time:
@@ -7,8 +7,8 @@
 //!   at the end:  tree ─► units and tail ─► a sample of the units
 //! ```
 //!
-//! The recording's own cost is taken off: [`TRACING_NANOSECONDS_PER_EVENT`] for each event, as far as the time
-//! since the event before goes.
+//! The overhead of recording is subtracted: [`TRACING_NANOSECONDS_PER_EVENT`] per event, but no more than the
+//! time since the previous event.
 
 use super::building::{Building, Owner};
 use super::profile::{Process, ProcessProfile, Totals};
@@ -19,28 +19,28 @@ use mm::MigrateType;
 use mm::page::MAX_PAGE_ORDER;
 use std::collections::{BTreeMap, HashMap};
 
-/// What recording one event costs the recorded task: 170 ns with tracefs ring buffers, measured as the slow-down
-/// of a page-fault loop divided by its events.
+/// Time that recording one event costs the recorded task: 170 ns with tracefs ring buffers, measured as the
+/// slow-down of a page-fault loop divided by its events.
 pub const TRACING_NANOSECONDS_PER_EVENT: u64 = 170;
 
-/// Units of more processes than this are scripts that look over the tree once, before the build proper: sampled
-/// like compilations they would make a build of nothing but themselves, so they are left out.
+/// Units with more processes than this are left out. They are scripts that run once, before the build proper;
+/// if they were sampled like compilations, they would dominate the build.
 const MOST_PROCESSES_OF_A_UNIT: usize = 64;
 
-/// What happened on a CPU last.
+/// The latest event on a CPU.
 #[derive(Clone, Copy)]
 struct Cpu {
     event: u64,
-    /// The build's process that ran last.
+    /// The process of the build that ran last.
     process: Option<u32>,
 }
 
 #[derive(Default)]
 struct Distiller {
     processes: Vec<Building>,
-    /// Processes of the build by pid; a pid may come again.
+    /// Processes of the build by pid; pids may be reused.
     by_task: HashMap<i32, u32>,
-    /// Blocks by first page; `None`: an outsider's.
+    /// Live blocks by first page; `None` if a task outside the build allocated the block.
     live: HashMap<u32, Option<Owner>>,
     cpus: Vec<Cpu>,
 }
@@ -71,7 +71,7 @@ impl Distiller {
                 let child = event.argument as i32;
                 match current {
                     Some(_) => self.begin(child, current, event.time),
-                    // Somebody else's child has a pid that one of the build's processes had before.
+                    // A task outside the build reuses the pid of a process of the build.
                     None => drop(self.by_task.remove(&child)),
                 }
             }
@@ -92,7 +92,7 @@ impl Distiller {
             building.allocate(event.order, migrate_type);
             owner
         });
-        // Takes the place of an earlier block that was freed by a path without an event.
+        // Replaces an earlier block that was freed by a path without a tracepoint.
         self.live.insert(event.pfn, owner);
     }
 
@@ -102,16 +102,17 @@ impl Distiller {
         }
         let owner = self.live.remove(&event.pfn);
         match (current, owner) {
-            // A block that was split since is not freed as a whole: its pieces count as others' pages.
+            // A block that was split after its allocation is freed in parts, which count as pages of other
+            // processes.
             (Some(process), Some(Some(owner))) if owner.process == process && owner.order == event.order => {
                 self.processes[process as usize].free(owner);
             }
-            // An outsider's block, freed in an interrupt: not the build's demand.
+            // A block of a task outside the build, freed in an interrupt: not part of the build's demand.
             (_, Some(None)) => {}
-            // Memory that the kernel prepares late comes to its free lists in the largest blocks.
+            // Deferred initialization of memory (`deferred_init_memmap`) frees blocks of the largest order.
             (Some(_), None) if event.order == MAX_PAGE_ORDER => {}
             (Some(process), _) => self.processes[process as usize].free_shared(event.order),
-            // Freed by somebody else, but it was the build's: on behalf of whoever ran here last.
+            // A block of the build that another task freed, on behalf of the process that ran here last.
             (None, Some(Some(_))) => {
                 if let Some(process) = last {
                     self.processes[process as usize].free_shared(event.order);
@@ -121,7 +122,7 @@ impl Distiller {
         }
     }
 
-    /// Sums over all processes, by kind and in all; those of `left_out` apart.
+    /// Totals over all processes and by kind; the processes of `left_out` are summed separately.
     fn totals(&mut self, units: usize, left_out: &[Vec<u32>]) -> Totals {
         let mut is_left_out = vec![false; self.processes.len()];
         left_out.iter().flatten().for_each(|&index| is_left_out[index as usize] = true);
@@ -149,8 +150,8 @@ impl Distiller {
     }
 }
 
-/// Distils the recorded command and everything that it started. Of the units only one in `keep_one_in` is kept,
-/// evenly over their lengths; the profile remembers how many there were.
+/// Distils the recorded command and all its descendants. Keeps one of `keep_one_in` units, evenly spread over
+/// their CPU times; the profile records how many units there were.
 pub fn distil(trace: &mut TraceReader, keep_one_in: usize) -> Result<ProcessProfile, TraceError> {
     trace.require_lossless()?;
     let metadata = trace.metadata().clone();

@@ -1,4 +1,4 @@
-//! Why a profile cannot be used.
+//! Errors of reading and writing process profiles.
 
 use crate::trace::TraceError;
 use thiserror::Error;
@@ -6,63 +6,46 @@ use thiserror::Error;
 /// Why a profile cannot be read or written.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// Not a Parquet file, or a damaged or truncated one.
+    /// The file is not a Parquet file, or is damaged or cut short.
     #[error("{file}: not a readable Parquet file: {detail}; copy it again, or distil the trace again")]
     Parquet {
-        /// The file.
         file: String,
-        /// What the Parquet reader says.
+        /// The error of the Parquet reader.
         detail: String,
     },
-    /// A Parquet file of something else.
+    /// The file is a Parquet file without a profile's document.
     #[error(
         "{file}: no `{key}` in its metadata: this is not a process profile; one is made of a trace by the \
          example `distil` of the crate `workload`",
         key = super::table::KEY
     )]
-    Foreign {
-        /// The file.
-        file: String,
-    },
-    /// The JSON document cannot be read.
+    Foreign { file: String },
+    /// The JSON document does not parse.
     #[error("{file}: `{key}` in its metadata: {source}", key = super::table::KEY)]
-    Document {
-        /// The file.
-        file: String,
-        /// Where and why.
-        source: serde_json::Error,
-    },
-    /// A newer format.
+    Document { file: String, source: serde_json::Error },
+    /// The profile has a newer format.
     #[error("{file}: format {format}, this mmtwin reads format {supported}: use a newer mmtwin")]
     Newer {
-        /// The file.
         file: String,
-        /// Its format.
+        /// Format version of the file.
         format: u64,
-        /// The newest that can be read.
+        /// Newest format version that this build reads.
         supported: u32,
     },
-    /// A value that no profile has.
+    /// A value is outside its range.
     #[error("{file}, row {row}, column `{column}`: {text}")]
     Value {
-        /// The file.
         file: String,
-        /// Row in the table, from 0.
+        /// Row number, from 0.
         row: usize,
-        /// The column.
         column: &'static str,
         /// What is wrong.
         text: String,
     },
-    /// The table cannot be made or written.
+    /// The table cannot be written.
     #[error(transparent)]
     Write(#[from] TraceError),
-    /// A file cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    Io { file: String, source: std::io::Error },
 }

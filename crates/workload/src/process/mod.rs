@@ -1,5 +1,5 @@
-//! Whole processes: what each process of a recorded build asked of the page allocator, ready to run again on
-//! any number of CPUs.
+//! Process profiles: what each process of a recorded build asked of the page allocator, to be replayed on any
+//! number of CPUs.
 //!
 //! ```text
 //!   trace (events of all CPUs)                     profile
@@ -10,15 +10,15 @@
 //!                  tail:    ld, objtool, kallsyms ...   one at a time, after all units
 //! ```
 //!
-//! - A **process** is a run-length sequence of [`Operation`]s with the CPU time that each took.
+//! - A **process** is a run-length encoded sequence of [`Operation`]s with the CPU time of each.
 //! - A **unit** is one job of make: the processes that it started, in the order of their start. On a CPU they
 //!   run one after the other; a parent that waits for its children runs before them.
-//! - The **tail** is the end of the build during which only one unit ran at a time.
+//! - The **tail** is the end of the build, during which only one unit ran at a time.
 //!
-//! What a process allocated and did not free itself stays behind when it ends (page cache, slab, page tables
-//! freed later by RCU); what it freed of others' pages is [`Operation::FreeShared`]. Over a whole build the two
-//! balance as they did when recorded. Work of interrupts belongs to the process they interrupted. A process
-//! whose pages are freed by a kernel thread gives them to the process that ran last on that CPU.
+//! Pages that a process allocated and did not free stay allocated when it exits (page cache, slab, page
+//! tables that RCU frees later). Pages of other processes that it frees are [`Operation::FreeShared`]. Over a
+//! whole build the two balance as in the recording. Work in an interrupt is attributed to the interrupted
+//! process, and frees by a kernel thread to the process that ran last on that CPU.
 
 mod building;
 mod distil;

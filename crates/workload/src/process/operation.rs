@@ -1,48 +1,43 @@
-//! What a process does.
+//! Operations of a process.
 
 use mm::MigrateType;
 
-/// A step of a process; 16 bytes.
+/// One step of a process; 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Computes.
-    Run {
-        /// CPU time.
-        nanoseconds: u32,
-    },
-    /// Makes `count` allocations of one kind, evenly spaced.
+    /// Computes without allocating or freeing.
+    Run { nanoseconds: u32 },
+    /// Makes `count` allocations of one order and migratetype, evenly spaced.
     Allocate {
-        /// log2 of the pages of each.
+        /// Order of each block.
         order: u8,
-        /// What they are for.
         migrate_type: MigrateType,
-        /// How many.
+        /// Number of allocations.
         count: u32,
-        /// CPU time for all of them together, the program's own work in between included.
+        /// CPU time of all of them, including the program's own work in between.
         nanoseconds: u32,
     },
-    /// Frees own allocations.
+    /// Frees `count` of the process's own allocations, in the order in which they were allocated.
     Free {
-        /// The first of them: 0 is the process's first allocation.
+        /// Number of the first one; the process's first allocation is 0.
         first: u32,
-        /// How many, in the order in which they were allocated.
+        /// Number of allocations freed.
         count: u32,
-        /// CPU time for all of them together.
+        /// CPU time of all frees.
         nanoseconds: u32,
     },
-    /// Frees pages that another process allocated, or that were there before.
+    /// Frees blocks that another process allocated, or that were allocated before the recording.
     FreeShared {
-        /// log2 of the pages of each.
+        /// Order of each block.
         order: u8,
-        /// How many.
+        /// Number of blocks.
         count: u32,
-        /// CPU time for all of them together.
+        /// CPU time of all frees.
         nanoseconds: u32,
     },
 }
 
 impl Operation {
-    /// CPU time of the step.
     pub fn nanoseconds(self) -> u32 {
         match self {
             Operation::Run { nanoseconds }

@@ -1,4 +1,4 @@
-//! The processes of a recorded build, in memory.
+//! The profile of a recorded build in memory.
 
 use super::operation::Operation;
 use super::summary::{Summary, summarize};
@@ -9,44 +9,44 @@ use std::collections::BTreeMap;
 /// Version of the profile format that this build writes and reads.
 pub(super) const FORMAT: u32 = 2;
 
-/// The first format whose files have a hash of what they say.
+/// The first format version whose files have a content hash.
 pub(super) const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// One process of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Process {
-    /// Its name (comm) when it ended.
+    /// Name (comm) at exit.
     pub kind: String,
-    /// Its pid in the recording.
+    /// Pid in the recording.
     pub task: i32,
-    /// What it did.
     pub operations: Vec<Operation>,
 }
 
-/// What the whole recording held, for comparison with what the profile gives back.
+/// Totals of the whole recording, to compare with those of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Jobs of make, those left out of the profile included.
+    /// Number of jobs of make, including those left out of the profile.
     pub units: u64,
-    /// CPU seconds of the build's processes.
+    /// CPU time of the build's processes in seconds.
     pub cpu_seconds: f64,
     /// Base pages that the build's processes allocated.
     pub allocated_pages: u64,
-    /// Base pages that they freed and had allocated themselves.
+    /// Base pages that processes of the build freed and had allocated themselves.
     pub freed_own_pages: u64,
-    /// Base pages that they, or others for them, freed and that another process had allocated.
+    /// Base pages, allocated by another process, that processes of the build freed or that were freed on
+    /// their behalf.
     pub freed_shared_pages: u64,
-    /// Allocations by order and type.
+    /// Number of allocations by order and migratetype.
     pub allocations: BTreeMap<String, u64>,
-    /// The same by kind of process.
+    /// Summary of each kind of process.
     pub kinds: BTreeMap<String, Summary>,
-    /// What jobs did that are too odd to be sampled: scripts of thousands of processes that run once in a build.
-    /// In the totals, not in `kinds`.
+    /// Summary of jobs too unusual to be sampled: scripts of thousands of processes that run once per build.
+    /// They are included in the totals, but not in `kinds`.
     pub left_out: Summary,
 }
 
 impl Totals {
-    /// Adds to the sums, not to the kinds.
+    /// Adds a summary to the totals, without its kind.
     pub(super) fn add(&mut self, sum: &Summary) {
         self.cpu_seconds += sum.cpu_seconds;
         self.allocated_pages += sum.allocated_pages;
@@ -71,17 +71,17 @@ pub(super) struct Document {
     pub tail: Vec<u32>,
 }
 
-/// The processes of a recorded build.
+/// The processes of a recorded build, or a sample of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessProfile {
     pub(super) document: Document,
     pub(super) operations: Vec<Operation>,
-    /// For each process, where its operations end.
+    /// For each process, the index one past its last operation.
     pub(super) ends: Vec<u32>,
 }
 
 impl ProcessProfile {
-    /// A profile of those of `recorded` that `units` and `tail` name.
+    /// Makes a profile of the processes of `recorded` that `units` and `tail` name.
     pub(super) fn assemble(
         recorded: &[Process],
         units: &[Vec<u32>],
@@ -112,17 +112,17 @@ impl ProcessProfile {
         ProcessProfile { document, operations, ends }
     }
 
-    /// Jobs that may run at the same time; each is a list of processes for [`ProcessProfile::process`].
+    /// Jobs that may run at the same time; each is a list of process numbers for [`ProcessProfile::process`].
     pub fn units(&self) -> &[Vec<u32>] {
         &self.document.units
     }
 
-    /// Processes that ran one at a time at the end, in the order of their start.
+    /// Numbers of the processes at the end that ran one at a time, in the order of their start.
     pub fn tail(&self) -> &[u32] {
         &self.document.tail
     }
 
-    /// What process `index` does; nothing, if there is no such process.
+    /// The operations of process `index`; empty if there is no such process.
     pub fn process(&self, index: u32) -> &[Operation] {
         let index = index as usize;
         let start =
@@ -130,37 +130,34 @@ impl ProcessProfile {
         self.ends.get(index).map_or(&[], |&end| &self.operations[start..end as usize])
     }
 
-    /// Number of processes.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are no processes.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The name (comm) that process `index` ended with; empty, if there is no such process.
+    /// The name (comm) of process `index` at exit; empty if there is no such process.
     pub fn kind(&self, index: u32) -> &str {
         self.document.kinds.get(index as usize).map_or("", String::as_str)
     }
 
-    /// What the whole recording held.
+    /// The totals of the whole recording.
     pub fn totals(&self) -> &Totals {
         &self.document.totals
     }
 
-    /// The command that was recorded.
     pub fn command(&self) -> &[String] {
         &self.document.command
     }
 
-    /// `uname -r` of the kernel that it was recorded on.
+    /// `uname -r` of the recorded kernel.
     pub fn kernel_release(&self) -> &str {
         &self.document.kernel_release
     }
 
-    /// Sums of `processes` by kind.
+    /// Summaries of `processes` by kind.
     pub fn summary(&self, processes: impl Iterator<Item = u32>) -> BTreeMap<&str, Summary> {
         summarize(processes.map(|index| (self.kind(index), self.process(index))))
     }

@@ -1,47 +1,43 @@
-//! What processes ask for, in a few numbers: for people, and to hold a profile against its recording.
+//! Summaries of what processes ask for, to print and to compare a profile with its recording.
 
 use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the processes of one kind do, summed up; of a profile, or of the recording that it was made of.
+/// Demand of all processes of one kind, in a profile or in the recording from which it was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Processes of the kind.
     pub processes: u64,
-    /// CPU seconds.
     pub cpu_seconds: f64,
-    /// Base pages allocated.
     pub allocated_pages: u64,
-    /// Base pages of own allocations freed.
+    /// Base pages freed that the process had allocated itself.
     pub freed_own_pages: u64,
-    /// Base pages of others freed.
+    /// Base pages freed that another process had allocated.
     pub freed_shared_pages: u64,
-    /// Of a profile, its operations; of a recording, the allocations and frees.
+    /// Number of operations for a profile; number of allocations and frees for a recording.
     pub operations: u64,
-    /// Allocations by order and type.
+    /// Number of allocations by order and migratetype.
     pub allocations: BTreeMap<String, u64>,
-    /// Allocations that a process makes in a row, without a free in between.
+    /// Lengths of runs of allocations without a free in between.
     pub allocation_runs: Quantiles,
-    /// Frees that a process makes in a row, without an allocation in between.
+    /// Lengths of runs of frees without an allocation in between.
     pub free_runs: Quantiles,
 }
 
-/// Quantiles of lengths; nearest rank.
+/// Quantiles of run lengths, by the nearest-rank method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// How many lengths.
+    /// Number of runs.
     pub count: u64,
-    /// Half of them are no longer.
     pub median: u32,
-    /// Nine in ten are no longer.
+    /// 90th percentile.
     pub p90: u32,
-    /// 99 in a hundred are no longer.
+    /// 99th percentile.
     pub p99: u32,
 }
 
 impl Quantiles {
-    /// Of `lengths`, which are sorted on the way.
+    /// Computes the quantiles of `lengths`, which it sorts.
     pub fn of(lengths: &mut [u32]) -> Quantiles {
         lengths.sort_unstable();
         let rank = |percent: usize| {
@@ -52,7 +48,7 @@ impl Quantiles {
     }
 }
 
-/// Lengths of runs, while events go by.
+/// Collects the lengths of runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     allocations: Vec<u32>,
@@ -68,13 +64,13 @@ impl Runs {
         }
     }
 
-    /// `count` allocations in a row.
+    /// Adds `count` consecutive allocations.
     pub fn allocate(&mut self, count: u32) {
         Runs::extend(&mut self.allocations, self.allocating, count);
         self.allocating = true;
     }
 
-    /// `count` frees in a row.
+    /// Adds `count` consecutive frees.
     pub fn free(&mut self, count: u32) {
         Runs::extend(&mut self.frees, !self.allocating, count);
         self.allocating = false;
@@ -86,19 +82,19 @@ impl Runs {
         self.frees.append(&mut other.frees);
     }
 
-    /// Writes the quantiles into `summary`.
+    /// Stores the quantiles in `summary`.
     pub fn finish(mut self, summary: &mut Summary) {
         summary.allocation_runs = Quantiles::of(&mut self.allocations);
         summary.free_runs = Quantiles::of(&mut self.frees);
     }
 }
 
-/// Name of a kind of allocation in [`Summary::allocations`].
+/// Name of an order and migratetype in [`Summary::allocations`].
 pub(super) fn allocation_name(order: u8, migrate_type: mm::MigrateType) -> String {
     format!("order {order} {}", migrate_type.name())
 }
 
-/// Sums up processes, each given as its kind and its operations.
+/// Summarizes processes, each given as its kind and operations.
 pub(super) fn summarize<'a>(
     processes: impl Iterator<Item = (&'a str, &'a [Operation])>,
 ) -> BTreeMap<&'a str, Summary> {
@@ -108,7 +104,8 @@ pub(super) fn summarize<'a>(
         let mut runs = Runs::default();
         sum.processes += 1;
         sum.operations += operations.len() as u64;
-        // Order of the allocations from an index on; the index of the next one.
+        // For each run of allocations of one order, the number of its first allocation; and the number of the
+        // next allocation.
         let mut orders: Vec<(u32, u8)> = Vec::new();
         let mut next = 0u32;
         for &operation in operations {
@@ -144,7 +141,7 @@ pub(super) fn summarize<'a>(
     kinds.into_iter().map(finish).collect()
 }
 
-/// Base pages of the allocations `first..first + count`.
+/// Number of base pages of the allocations `first..first + count`.
 fn pages_of(orders: &[(u32, u8)], first: u32, count: u32) -> u64 {
     let end = u64::from(first) + u64::from(count);
     let mut at = orders.partition_point(|&(start, _)| start <= first).saturating_sub(1);

@@ -1,4 +1,5 @@
-//! The profile file: a Parquet table with one row an operation, and a JSON document about where it is from.
+//! The profile file: a Parquet table with one row per operation, and a JSON document with the origin of the
+//! profile.
 //!
 //! ```text
 //!   process  operation  order  migratetype  first  count  nanoseconds
@@ -13,11 +14,11 @@
 //! | `operation` | u8 | 0 run, 1 allocate, 2 free, 3 free_shared |
 //! | `order` | u8 | of allocations and shared frees |
 //! | `migratetype` | u8 | of allocations |
-//! | `first` | i32 | of frees: distance from the end of the process's previous free (at first: from 0) |
+//! | `first` | i32 | of frees: distance from the end of the process's previous free (for the first free: from 0) |
 //! | `count` | u32 | how many |
 //! | `nanoseconds` | u32 | CPU time, rounded to 4 significant bits |
 //!
-//! The rounding changes a total by less than a part in a hundred and makes the file half as large.
+//! Rounding changes a total by less than 1% and halves the size of the file.
 
 use super::error::ProcessError;
 use super::operation::Operation;
@@ -47,17 +48,17 @@ const FIELDS: [Field; 7] = [
     Field::new("nanoseconds", Type::U32),
 ];
 
-/// Significant bits of a time in the file.
+/// Significant bits of times in the file.
 const TIME_BITS: u32 = 4;
 
-/// Keeps the highest bits, rounded to nearest.
+/// Rounds to the [`TIME_BITS`] highest bits.
 fn rounded(nanoseconds: u32) -> u32 {
     let drop = (u32::BITS - nanoseconds.leading_zeros()).saturating_sub(TIME_BITS);
     let half = (1u64 << drop) / 2;
     u32::try_from((u64::from(nanoseconds) + half) >> drop << drop).unwrap_or(u32::MAX)
 }
 
-/// A row that is to be written.
+/// A row to be written.
 struct Row {
     process: u32,
     operation: u8,
@@ -69,7 +70,7 @@ struct Row {
 }
 
 impl Row {
-    /// `operation` of `process`, whose frees before it ended with allocation `freed_until`.
+    /// Encodes `operation` of `process`, whose previous free ended with allocation `freed_until`.
     fn new(process: u32, operation: Operation, freed_until: &mut i64) -> Result<Row, ParquetError> {
         let (number, order, migratetype, first, count) = match operation {
             Operation::Run { .. } => (0, 0, 0, 0, 0),
@@ -92,7 +93,7 @@ impl Row {
 }
 
 impl ProcessProfile {
-    /// Writes the profile; an existing file is replaced only by a complete one.
+    /// Writes the profile; an existing file is replaced only once the new one is complete.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ProcessError> {
         let file = path.as_ref().display().to_string();
         let write = |source| TraceError::Write { file: file.clone(), source };
@@ -129,12 +130,12 @@ impl ProcessProfile {
         Ok(rows)
     }
 
-    /// Reads a profile that is in memory.
+    /// Reads a profile from memory.
     pub fn load(bytes: impl Into<Bytes>) -> Result<ProcessProfile, ProcessError> {
         read(bytes.into(), "profile in memory".to_string())
     }
 
-    /// Reads the profile in `path`.
+    /// Reads the profile at `path`.
     pub fn open(path: impl AsRef<Path>) -> Result<ProcessProfile, ProcessError> {
         let file = path.as_ref().display().to_string();
         match std::fs::read(path) {
@@ -149,7 +150,7 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
     let footer = Footer::read(&bytes).map_err(damaged)?;
     let Some(json) = footer.text(KEY) else { return Err(ProcessError::Foreign { file }) };
     let wrong = |source| ProcessError::Document { file: file.clone(), source };
-    // The format number comes first: a newer document need not have the fields of this one.
+    // The format number is checked first, because a newer document need not have this one's fields.
     let value: serde_json::Value = serde_json::from_str(json).map_err(wrong)?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => {
@@ -185,7 +186,7 @@ fn read(bytes: Bytes, file: String) -> Result<ProcessProfile, ProcessError> {
     reading.finish(document)
 }
 
-/// A profile while its rows arrive.
+/// A profile being read, row by row.
 struct Reading {
     file: String,
     operations: Vec<Operation>,
@@ -260,7 +261,8 @@ impl Reading {
         Ok(())
     }
 
-    /// The process frees `count` allocations, the first of which is so far from the end of those before.
+    /// Decodes a free of `count` allocations; `distance` is that of the first one from the end of the
+    /// previous free.
     fn free(&mut self, distance: i32, count: u32, nanoseconds: u32) -> Result<Operation, ProcessError> {
         let first = self.freed_until + i64::from(distance);
         self.freed_until = first + i64::from(count);

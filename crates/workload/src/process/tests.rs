@@ -1,4 +1,4 @@
-//! Process profiles: made of traces, written, read, and refused where they are damaged.
+//! Tests of process profiles: distilled from traces, written, read, and refused if damaged.
 
 use super::profile::FORMAT;
 use super::*;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const ROOT: i32 = 100;
 const TRACING: u64 = TRACING_NANOSECONDS_PER_EVENT;
 
-/// An event that takes `nanoseconds` of CPU time, tracing aside, on CPU 0.
+/// An event on CPU 0 after `nanoseconds` of CPU time, without the overhead of tracing.
 fn on_cpu(task: i32, nanoseconds: u64, operation: Traced) -> Event {
     Event {
         time: nanoseconds + TRACING,
@@ -42,10 +42,10 @@ fn fork(parent: i32, child: i32) -> Event {
     Event { argument: child as u32, ..on_cpu(parent, 0, Traced::Fork) }
 }
 
-/// Turns the events' durations into times, on one CPU after the other.
+/// Replaces the events' durations by times, one after the other.
 fn in_sequence(mut events: Vec<Event>) -> Vec<Event> {
     let mut time = 0;
-    // The recording begins with something of nobody's.
+    // The recording begins with an event outside the build.
     events.insert(0, on_cpu(0, 0, Traced::Switch));
     for event in &mut events {
         time += event.time;
@@ -156,7 +156,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the acts come to, counted one by one.
+/// Expected totals of a process, counted act by act.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     nanoseconds: u64,
@@ -168,8 +168,8 @@ struct Counted {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Tasks of the build and an outsider allocate, and free each other's blocks; the profile accounts for every
-    /// page and nanosecond of the build.
+    /// Tasks of the build and a task outside it allocate, and free each other's blocks; the profile accounts
+    /// for every page and nanosecond of the build.
     #[test]
     fn pages_and_time_are_conserved(acts in prop::collection::vec((any_act(), any::<prop::sample::Index>()), 0..400)) {
         const OUTSIDER: i32 = 1;
@@ -194,7 +194,7 @@ proptest! {
                     if task != OUTSIDER {
                         expected.get_mut(&task).unwrap().nanoseconds += 20;
                     }
-                    // An outsider frees for the task that ran before it.
+                    // A free by the outside task belongs to the task that ran before it.
                     let last = events.iter().rev().map(|event| event.task).find(|&task| task != OUTSIDER).unwrap();
                     let counted = expected.get_mut(&last).unwrap();
                     if owner == task && task != OUTSIDER {
@@ -229,7 +229,7 @@ proptest! {
         for index in 0..profile.len() as u32 {
             let task: i32 = profile.kind(index).strip_prefix("task ").unwrap().parse().unwrap();
             let counted = actual.entry(task).or_default();
-            // Order of each allocation that the process holds.
+            // Order of each allocation that the process still holds.
             let mut held: Vec<Option<u8>> = Vec::new();
             for &operation in profile.process(index) {
                 counted.nanoseconds += u64::from(operation.nanoseconds());
@@ -256,7 +256,8 @@ proptest! {
         let nanoseconds: u64 = expected.values().map(|counted| counted.nanoseconds).sum();
         prop_assert!((totals.cpu_seconds - nanoseconds as f64 / 1e9).abs() < 1e-9);
 
-        // The sums by kind of the recording are those of the profile, and a written profile is read as it was.
+        // The summaries of the recording equal those of the profile, and a written profile is read back
+        // unchanged.
         let summary = profile.summary(0..profile.len() as u32);
         for (kind, recorded) in &totals.kinds {
             let kept = &summary[kind.as_str()];
@@ -289,7 +290,7 @@ fn damage_is_noticed() {
 }
 
 impl Operation {
-    /// The same with another time.
+    /// The same operation with another time.
     fn timed(mut self, time: u32) -> Operation {
         match &mut self {
             Operation::Run { nanoseconds }
@@ -301,7 +302,7 @@ impl Operation {
     }
 }
 
-/// A profile of one process with one row, written by hand.
+/// A profile of one process with one row.
 fn with_row(document: &str, process: u32, operation: u8, order: u8, migratetype: u8, first: i32) -> Vec<u8> {
     let columns = [
         ("process", Values::U32(vec![process])),
@@ -393,7 +394,7 @@ fn a_trace_is_not_a_profile() {
     );
 }
 
-/// The header of a page claims a list of billions of elements that the file has no bytes for.
+/// A page header that claims a list of billions of elements, for which the file has no bytes.
 #[test]
 fn a_list_without_end_is_refused() {
     let bytes = include_bytes!("../../../../fuzz/seeds/process_profile/endless_list.parquet");

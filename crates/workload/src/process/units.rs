@@ -1,4 +1,4 @@
-//! From the family tree of a build to the jobs that make ran, and to those at the end that ran alone.
+//! Divides the process tree of a build into the jobs that make ran and the tail that ran alone.
 //!
 //! ```text
 //!   make ─┬─ sh ─┬─ gcc ─┬─ cc1          a unit: everything below a child of make
@@ -12,13 +12,12 @@
 /// A process in the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Family {
-    /// Who forked it; comes before it in the list.
+    /// Index of the process that forked it, which comes earlier in the list.
     pub parent: Option<u32>,
     /// Time of the fork, in nanoseconds.
     pub started: u64,
     /// Time of its last event.
     pub ended: u64,
-    /// It is a make.
     pub is_make: bool,
 }
 
@@ -26,19 +25,19 @@ struct Unit {
     processes: Vec<u32>,
     started: u64,
     ended: u64,
-    /// The unit whose process forked this one's first.
+    /// The unit that contains the parent of this unit's first process.
     parent: Option<usize>,
     is_make: bool,
 }
 
-/// Groups processes into the jobs of make, and splits off the processes at the end of the build that ran while
-/// no other job did.
+/// Groups processes into jobs of make, and splits off the tail: the processes at the end of the build that
+/// ran while no other job did.
 pub(super) fn units_and_tail(processes: &[Family]) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut units = units(processes);
     let mut by_start: Vec<usize> = (0..units.len()).filter(|&unit| !units[unit].is_make).collect();
     by_start.sort_by_key(|&unit| units[unit].started);
-    // The tail begins where from then on every job starts after all earlier ones have ended, those aside that
-    // wait for it.
+    // The tail begins with the first job from which on every job starts after all earlier ones have ended.
+    // Jobs that wait for it, its ancestors, do not count.
     let mut tail_from = 0;
     let mut active: Vec<usize> = Vec::new();
     for (position, &unit) in by_start.iter().enumerate() {
@@ -55,7 +54,7 @@ pub(super) fn units_and_tail(processes: &[Family]) -> (Vec<Vec<u32>>, Vec<u32>) 
     (parallel.collect(), tail)
 }
 
-/// In the order of their start.
+/// The jobs of make, in the order of their start.
 fn units(processes: &[Family]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut unit_of: Vec<usize> = Vec::with_capacity(processes.len());
@@ -81,7 +80,8 @@ fn is_ancestor(units: &[Unit], elder: usize, unit: usize) -> bool {
     std::iter::successors(units[unit].parent, |&unit| units[unit].parent).any(|ancestor| ancestor == elder)
 }
 
-/// Every `one_in`-th of `units` by CPU time, in their old order: each size of job keeps its share.
+/// Keeps one in `one_in` of `units` when sorted by CPU time, so that jobs of every length keep their share.
+/// The result has the original order.
 pub(super) fn sample(units: Vec<Vec<u32>>, one_in: usize, nanoseconds: impl Fn(u32) -> u64) -> Vec<Vec<u32>> {
     let one_in = one_in.max(1);
     let time = |unit: &Vec<u32>| unit.iter().map(|&index| nanoseconds(index)).sum::<u64>();
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_sample_has_jobs_of_all_sizes() {
         let units: Vec<Vec<u32>> = (0..100).map(|index| vec![index]).collect();
-        // Long jobs come together, as they do in a build.
+        // Long jobs come together, as in a build.
         let kept =
             sample(units, 4, |index| if index < 20 { 1_000 + u64::from(index) } else { u64::from(index) });
         assert_eq!(kept.len(), 25);

@@ -1,4 +1,4 @@
-//! A file whose page headers are looked at before the Parquet crate believes them.
+//! A file whose page headers are checked before the Parquet crate parses them.
 //!
 //! ```text
 //!   header   Thrift, compact: (field and type) value, (field and type) value, ... 0
@@ -7,10 +7,11 @@
 //!            a field that Parquet knows, of another type than it has there: refused
 //! ```
 //!
-//! The crate passes over as many elements of a list as its header claims, also of elements that take no bytes, and of lists of
-//! lists: two billion times nothing take minutes. Fields that it knows it reads as the type they should have, whatever type the
-//! header says: one that is wrong would make it take for lists what was passed over here as something else. Nor is reading
-//! nothing an error to it where the file has ended; here it is, and so is reading beyond the header.
+//! The Parquet crate skips as many elements of a list as the header claims, even elements of no bytes and
+//! lists of lists: skipping two billion empty elements takes minutes. It also reads fields that it knows as
+//! the type that they should have, whatever type the header gives, so a field of a wrong type could make it
+//! parse as a list what was skipped here as something else. And it does not treat an empty read at the end of
+//! the file as an error; this module does, and also refuses reads beyond the header.
 
 use std::io::{self, Read};
 
@@ -18,16 +19,16 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// Structs that lie in one another in a header, at most; Parquet has three.
+/// Most levels of nested structs in a header; Parquet uses three.
 const MOST_DEPTH: u32 = 8;
 
-/// A file, of which the reader of pages reads headers bit by bit, and the rest as a whole.
+/// A file; page headers are read from it byte by byte, everything else as whole buffers.
 pub(super) struct Input<R>(pub R);
 
-/// Fields of a struct that the Parquet crate knows, by their numbers; it passes over others by their types.
+/// Fields of a struct that the Parquet crate knows, by field number; it skips others by their types.
 type Fields = &'static [(u64, Type)];
 
-/// What a known field is.
+/// Type of a known field.
 #[derive(Clone, Copy)]
 enum Type {
     Number,
@@ -35,7 +36,7 @@ enum Type {
     Struct(Fields),
 }
 
-/// `PageHeader` of Parquet's parquet.thrift, and the structs in it. Statistics are passed over.
+/// `PageHeader` of Parquet's parquet.thrift and the structs in it. Statistics are skipped.
 const PAGE_HEADER: Fields = {
     use Type::{Boolean, Number, Struct};
     const DATA_PAGE: Fields = &[(1, Number), (2, Number), (3, Number), (4, Number), (5, Struct(&[]))];
@@ -62,9 +63,9 @@ const PAGE_HEADER: Fields = {
     ]
 };
 
-/// A header, all of which is looked at before the first byte of it is handed out; reading beyond it is an error.
+/// A header that is checked as a whole before its first byte is passed on; reads beyond it are errors.
 pub(super) struct Header<R> {
-    /// What has been looked at, and from where on it has not been handed out; none before.
+    /// The checked bytes and how many of them have been passed on; `None` before the first read.
     seen: Option<io::Cursor<Vec<u8>>>,
     rest: R,
 }
@@ -102,7 +103,7 @@ impl<R: Read> Read for Header<R> {
     }
 }
 
-/// Keeps what is read.
+/// A reader that keeps a copy of what it reads.
 struct Noted<'a, R> {
     input: &'a mut R,
     bytes: Vec<u8>,
@@ -139,7 +140,7 @@ fn skip_bytes(input: &mut impl Read, bytes: u64) -> Result<()> {
     if skipped == bytes { Ok(()) } else { Err(ParquetError::EOF("the header of a page is cut short".into())) }
 }
 
-/// Passes over a struct of these fields, in which there are `depth` more at most.
+/// Skips a struct with these known fields, which may contain at most `depth` more levels of structs.
 fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> {
     let refuse = |what: String| Err(ParquetError::General(format!("the header of a page has {what}")));
     if depth == 0 {
@@ -152,13 +153,13 @@ fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> 
             return Ok(());
         }
         id = match u64::from(field >> 4) {
-            // Zigzag, as all numbers; none of Parquet's is negative.
+            // Zigzag encoding, as all numbers; Parquet has no negative field numbers.
             0 => varint(input)? / 2,
             step => id.saturating_add(step),
         };
         let known = fields.iter().find(|(known, _)| *known == id).map(|&(_, known)| known);
         match (field & 15, known) {
-            // True, false.
+            // Booleans: true and false.
             (1 | 2, None | Some(Type::Boolean)) => {}
             (5, None | Some(Type::Number)) => _ = varint(input)?,
             (12, None) => skip_struct(input, &[], depth - 1)?,
@@ -186,7 +187,8 @@ mod tests {
             let mut read = Input(Bytes::from_static(bytes)).get_read(0).unwrap();
             read.read_exact(&mut vec![0; bytes.len()]).map(|()| read)
         };
-        // Field 1 is a number; 9 to 13, which Parquet does not know: a text of two bytes, true, a struct with a byte, a double.
+        // Field 1 is a number. Fields 9 to 13 are unknown to Parquet: a text of two bytes, true, a struct
+        // with a byte, a double.
         let read = header(b"\x15\x80\x01\x88\x02ab\x11\x1c\x13\x07\x00\x17\0\0\0\0\0\0\0\0\x00");
         let end = read.unwrap().read(&mut [0]).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
@@ -195,7 +197,7 @@ mod tests {
         assert!(error(b"\xfb\x01\x11\x00").contains("has a list"));
         assert!(error(&[0x9c; 100]).contains("structs without end"));
         assert!(error(b"\x15\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00").contains("64 bits"));
-        // Where a number is expected, a text; in a data page, a boolean; and what follows a header.
+        // A text instead of a number, a boolean in a data page, and a read beyond the header.
         assert!(error(b"\x18\x02\x19\xf1\x00").contains("field 1 of another type"));
         assert!(error(b"\x5c\x11\x00\x00").contains("field 1 of another type"));
         let mut read = Input(Bytes::from_static(b"\x15\x02\x00\x19\xf1")).get_read(0).unwrap();

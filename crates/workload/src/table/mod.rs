@@ -1,4 +1,4 @@
-//! Tables in Parquet files, which is how mmtwin keeps what it records and what comes out.
+//! Tables in Parquet files, the format of mmtwin's recordings and results.
 //!
 //! ```text
 //!   FIELDS     time, U64, ascending     operation, Text     text, Text, optional
@@ -11,13 +11,13 @@
 //!   footer     ──► size.rs              columns, where they are, what the file says about itself under keys
 //! ```
 //!
-//! The Parquet crate reads and writes columns of the five types that a file has. What is here makes of them what the fields
-//! say, and treats every file as written by somebody who means harm: what it claims to hold is compared with its size, what
-//! pages unpack to with what their column claims, headers of pages may have no lists, and a panic of the Parquet crate becomes an
-//! error.
+//! The Parquet crate reads and writes columns of the five physical types of a file. This module converts
+//! between those and the types of the fields, and trusts no file: the sizes that a file claims are compared
+//! with its length, the decompressed size of pages with the size that their column claims, page headers may
+//! not contain lists, and a panic of the Parquet crate becomes an error.
 //!
-//! The crate could make Arrow's arrays of files, too. Nothing here needs them, and without them the crate and what it needs are
-//! built in a third of the time.
+//! The crate could also decode files into Arrow arrays. mmtwin does not need them, and without Arrow the
+//! crate and its dependencies build in a third of the time.
 
 mod input;
 mod pages;
@@ -37,11 +37,11 @@ use std::fmt;
 use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::schema::types::ColumnDescriptor;
 
-/// Declares the types: each with the values in memory, Arrow's name for it (which users of pandas and DuckDB know), its name in
-/// content hashes and what a Parquet file has it as.
+/// Declares the column types: the values in memory, Arrow's name of the type (which users of pandas and
+/// DuckDB know), its name in content hashes, and its physical and logical type in a Parquet file.
 macro_rules! types {
     ($($variant:ident($values:ty) $name:literal $hashed:literal $physical:ident $logical:expr;)*) => {
-        /// What the values of a column are.
+        /// Type of the values of a column.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Type {
             $($variant,)*
@@ -50,14 +50,14 @@ macro_rules! types {
         impl Type {
             const ALL: &[Type] = &[$(Type::$variant),*];
 
-            /// What it is called.
+            /// Arrow's name of the type.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Type::$variant => $name,)*
                 }
             }
 
-            /// What content hashes call it, for ever.
+            /// The name of the type in content hashes, which must never change.
             pub(crate) fn hashed_name(self) -> &'static str {
                 match self {
                     $(Type::$variant => $hashed,)*
@@ -71,14 +71,13 @@ macro_rules! types {
             }
         }
 
-        /// The values of a column, without the rows that have none.
+        /// The values of a column, without nulls.
         #[derive(Clone, Debug)]
         pub enum Values {
             $($variant($values),)*
         }
 
         impl Values {
-            /// Their type.
             pub fn column_type(&self) -> Type {
                 match self {
                     $(Values::$variant(_) => Type::$variant,)*
@@ -113,7 +112,7 @@ impl fmt::Display for Type {
 }
 
 impl Type {
-    /// The type of a column in a file, or what others call one that mmtwin does not have.
+    /// The type of a column in a file, or the Parquet name of a type that mmtwin does not have.
     fn of(column: &ColumnDescriptor) -> Result<Type, String> {
         let physical = column.physical_type();
         let converted = match column.converted_type() {
@@ -138,18 +137,18 @@ impl Type {
     }
 }
 
-/// How a file stores the values of a column, before they are packed.
+/// How a file encodes the values of a column, before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
-    /// Each one that occurs once, and which of them a row has: for a few that repeat.
+    /// By a dictionary of distinct values, for a few values that repeat.
     Numbered,
-    /// As the difference from the one before: for what ascends.
+    /// As differences between successive values, for values that ascend.
     Differences,
-    /// One after the other: for what is different in each row.
+    /// One after the other, for values that rarely repeat.
     Plain,
 }
 
-/// A column of a table: its name, type and how it is stored.
+/// A column of a table: its name, its type and how it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     name: &'static str,
@@ -159,37 +158,35 @@ pub struct Field {
 }
 
 impl Field {
-    /// A column in which every row has a value, of a few that repeat.
+    /// A column without nulls that is encoded with a dictionary.
     pub const fn new(name: &'static str, column_type: Type) -> Field {
         Field { name, column_type, optional: false, stored: Stored::Numbered }
     }
 
-    /// Rows may be without a value.
+    /// Allows nulls.
     pub const fn optional(self) -> Field {
         Field { optional: true, ..self }
     }
 
-    /// Values are near those of the rows before them.
+    /// Encodes values as differences, for values close to those of the rows before.
     pub const fn ascending(self) -> Field {
         Field { stored: Stored::Differences, ..self }
     }
 
-    /// Values do not repeat.
+    /// Encodes values plainly, for values that do not repeat.
     pub const fn distinct(self) -> Field {
         Field { stored: Stored::Plain, ..self }
     }
 
-    /// Its name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its type.
     pub const fn column_type(&self) -> Type {
         self.column_type
     }
 
-    /// Whether rows may be without a value.
+    /// Whether rows may be null.
     pub const fn is_optional(&self) -> bool {
         self.optional
     }

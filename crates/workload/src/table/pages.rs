@@ -1,19 +1,20 @@
-//! The pages of a column, unpacked within bounds, with texts as numbers.
+//! The pages of a column, decompressed within bounds, with texts replaced by numbers.
 //!
 //! ```text
 //!   in the file                        what the Parquet crate decodes
-//!   a page packed with zstd       ──►  unpacked, if that is no more than what the column claims to be in all
+//!   a page packed with zstd       ──►  decompressed, if the result fits in the size that the column claims
 //!   dictionary  "alloc" "free"    ──►  dictionary  0 1  ┐
 //!   keys        0 1 1 0           ──►  the same         ├ texts  "alloc" "free" "{...}"
 //!   plain       "{...}"           ──►  plain       2    ┘
 //! ```
 //!
-//! The crate believes what a page's header says: a few bytes that are wrong there make it ask for gigabytes. So it is told that
-//! pages are not packed, and hands them on as they are. Here they are unpacked, into no more room than is left; no dictionary
-//! has more entries than its bytes have room for, and no column more texts than rows.
+//! The Parquet crate trusts page headers: a few wrong bytes make it allocate gigabytes. It is therefore told
+//! that pages are not compressed and returns them as they are. They are decompressed here, into no more
+//! memory than the column has left; a dictionary may have no more entries than its bytes have room for, and a
+//! column no more texts than rows.
 //!
-//! Texts it would give one by one, each a counted reference to its bytes. Their numbers take an eighth of the room, and who wants
-//! to know what they mean looks each text up once, not each row.
+//! The crate would return each text as a counted reference to its bytes. Numbers take an eighth of that
+//! memory, and a reader looks up each distinct text once instead of once per row.
 
 use std::str;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,7 @@ use zstd::bulk::Decompressor;
 
 use super::input::Input;
 
-/// The texts of a column's pages so far.
+/// The distinct texts in the pages of a column read so far.
 #[derive(Clone)]
 pub(super) struct PageTexts {
     texts: Arc<Mutex<Vec<Bytes>>>,
@@ -37,7 +38,7 @@ pub(super) struct PageTexts {
 }
 
 impl PageTexts {
-    /// None yet, and `most` at most.
+    /// No texts yet; at most `most` will be accepted.
     pub fn new(most: usize) -> PageTexts {
         PageTexts { texts: Arc::default(), most }
     }
@@ -46,7 +47,8 @@ impl PageTexts {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds `plain` texts, each behind its length; their numbers as Parquet stores numbers.
+    /// Adds the texts of `plain`, each preceded by its length. Returns their numbers, encoded as Parquet
+    /// encodes numbers.
     fn add(&self, mut plain: Bytes) -> Result<Bytes> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut numbers = Vec::new();
@@ -71,21 +73,21 @@ fn cut_short() -> ParquetError {
     ParquetError::EOF("a page ends within a value".into())
 }
 
-/// Reads pages of a column.
+/// The pages of a column chunk.
 pub(super) struct Pages<R: ChunkReader> {
     pages: SerializedPageReader<Input<R>>,
-    /// Nothing where pages are not packed.
+    /// `None` if pages are not compressed.
     unpacker: Option<Decompressor<'static>>,
-    /// Bytes that pages may still unpack to.
+    /// Bytes that pages may still decompress to.
     room: usize,
-    /// Of a column of texts.
+    /// Only for columns of texts.
     texts: Option<PageTexts>,
-    /// Whether pages say which rows have values.
+    /// Whether pages contain definition levels, which say which rows have values.
     has_levels: bool,
 }
 
 impl<R: ChunkReader> Pages<R> {
-    /// Of a row group's `column` with so many `rows`.
+    /// Reads the pages of a row group's `column`, which has this many `rows`.
     pub fn new(
         input: Arc<Input<R>>,
         column: &ColumnChunkMetaData,
@@ -122,7 +124,7 @@ impl<R: ChunkReader> Pages<R> {
         Ok(())
     }
 
-    /// Makes numbers of the texts in a page.
+    /// Replaces the texts in a page by their numbers.
     fn number(&self, page: &mut Page, texts: &PageTexts) -> Result<()> {
         let levels = match page {
             Page::DictionaryPage { buf, num_values, .. } => {
@@ -155,7 +157,7 @@ impl<R: ChunkReader> Pages<R> {
     }
 }
 
-/// Refuses a dictionary of numbers with more entries than it has room for.
+/// Refuses a dictionary of numbers with more entries than its bytes have room for.
 fn check_dictionary(page: &Page) -> Result<()> {
     let (entries, bytes) = (page.num_values() as usize, page.buffer().len());
     if page.is_dictionary_page() && entries > bytes / size_of::<i32>() {
@@ -164,7 +166,7 @@ fn check_dictionary(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes stand unpacked before what is packed.
+/// Number of bytes before the compressed part of a page; version 2 pages store levels uncompressed.
 fn levels_before(page: &Page) -> usize {
     match page {
         Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
@@ -216,7 +218,7 @@ mod tests {
     use parquet::file::metadata::ParquetMetaDataReader;
     use parquet::file::properties::WriterProperties;
 
-    /// The first page of a column of zeroes, of which the footer says that it unpacks to so many bytes.
+    /// The first page of a column of `zeroes` zeroes whose footer claims `unpacked` decompressed bytes.
     fn first_page(zeroes: usize, unpacked: i64) -> Result<Page> {
         let fields = [Field::new("zero", Type::U32).distinct()];
         let properties = WriterProperties::builder()

@@ -1,4 +1,4 @@
-//! Reading a table.
+//! Reads tables: the footer, then rows in batches, with panics of the Parquet crate turned into errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use super::input::Input;
 use super::pages::{PageTexts, Pages};
 use super::{Column, Field, Rows, Texts, Type, Values, size};
 
-/// Rows for which there is room before any is read; more are asked for by a file that may not have them.
+/// Most rows to reserve memory for in advance; a damaged file may claim more rows than it has.
 const MOST_AT_ONCE: usize = 1 << 16;
 
-/// Runs a step of the Parquet crate; its error, or the fact that it panicked, as text. Whatever the step
-/// worked on is not used again after an error.
+/// Runs a call of the Parquet crate and returns its error or its panic as text. What the call worked on is
+/// not used again after an error.
 fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(result) => result.map_err(|error| error.to_string()),
@@ -28,59 +28,58 @@ fn unpanicked<T, E: ToString>(step: impl FnOnce() -> Result<T, E>) -> Result<T, 
     }
 }
 
-/// What stands at the end of a table's file: its columns, where they are, and what it says about itself.
+/// The footer of a table's file: its columns, their positions, and the key-value metadata.
 #[derive(Clone, Debug)]
 pub struct Footer(Arc<ParquetMetaData>);
 
 /// A column that a file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundColumn<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its type, or what others call one that mmtwin does not have.
+    /// Its type, or the Parquet name of a type that mmtwin does not have.
     pub column_type: Result<Type, String>,
-    /// Whether rows may be without a value.
+    /// Whether rows may be null.
     pub optional: bool,
 }
 
 impl FoundColumn<'_> {
-    /// What its type is called.
+    /// Name of the type for messages.
     pub fn type_name(&self) -> String {
         self.column_type.as_ref().map_or_else(String::clone, |found| found.to_string())
     }
 }
 
 impl Footer {
-    /// Reads the footer of `input`, which is refused if it claims to hold more than it can.
+    /// Reads the footer of `input` and refuses a file that claims to hold more than its length allows.
     pub fn read(input: &impl ChunkReader) -> Result<Footer, String> {
         let metadata = unpanicked(|| ParquetMetaDataReader::new().parse_and_finish(input))?;
         unpanicked(|| size::check(&metadata, input.len()))?;
         Ok(Footer(Arc::new(metadata)))
     }
 
-    /// Whether something stands under `key`, be it no text.
+    /// Whether the metadata has the key `key`, even with a value that is not text.
     pub fn has(&self, key: &str) -> bool {
         self.0.file_metadata().key_value_metadata().into_iter().flatten().any(|pair| pair.key == key)
     }
 
-    /// What stands under `key`.
+    /// The metadata text under `key`.
     pub fn text(&self, key: &str) -> Option<&str> {
         let mut pairs = self.0.file_metadata().key_value_metadata().into_iter().flatten();
         pairs.find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref())
     }
 
-    /// How many rows the file claims, below zero perhaps.
+    /// The number of rows that the file claims; a damaged file may claim a negative one.
     pub fn rows(&self) -> i64 {
         self.0.file_metadata().num_rows()
     }
 
-    /// How many rows its row groups have, if that can be counted.
+    /// The sum of the rows of all row groups; `None` if a count is negative or the sum overflows.
     pub fn rows_of_groups(&self) -> Option<usize> {
         let mut groups = self.0.row_groups().iter();
         groups.try_fold(0usize, |sum, group| sum.checked_add(usize::try_from(group.num_rows()).ok()?))
     }
 
-    /// Its columns; of nested ones the outermost.
+    /// The top-level columns.
     pub fn columns(&self) -> impl Iterator<Item = FoundColumn<'_>> {
         let schema = self.0.file_metadata().schema_descr();
         schema.root_schema().get_fields().iter().map(|field| {
@@ -94,7 +93,7 @@ impl Footer {
         })
     }
 
-    /// The first of `fields` that the file does not have so, and the type that it has there instead.
+    /// The first of `fields` that is missing or has another type in the file, and the type that it has there.
     pub fn differing(&self, fields: &[Field]) -> Option<(Field, Option<String>)> {
         fields.iter().find_map(|field| match self.columns().find(|column| column.name == field.name) {
             None => Some((*field, None)),
@@ -103,7 +102,7 @@ impl Footer {
         })
     }
 
-    /// Where among the columns that one stands which is not nested.
+    /// The index of a column that is not nested.
     fn place(&self, name: &str) -> Option<usize> {
         let columns = self.0.file_metadata().schema_descr().columns();
         columns.iter().position(|column| column.path().parts() == [name])
@@ -113,21 +112,21 @@ impl Footer {
 type OpenPages =
     dyn Fn(&ColumnChunkMetaData, usize, Option<PageTexts>) -> ParquetResult<Box<dyn PageReader>> + Send;
 
-/// Reads rows of a table from top to bottom. After an error it is not used again.
+/// Reads rows of a table from first to last. It must not be used again after an error.
 pub struct TableReader {
     footer: Footer,
-    /// Each column's type and place in the file.
+    /// Type of each column and its index in the file.
     columns: Vec<(Type, usize)>,
     open: Box<OpenPages>,
     next_group: usize,
-    /// The columns of the row group that is being read.
+    /// The columns of the current row group.
     group: Vec<GroupColumn>,
-    /// Its rows that have not been read.
+    /// Rows of the current row group that have not been read.
     left: usize,
 }
 
 impl TableReader {
-    /// Reads `fields` of `input`, whose footer is `footer`.
+    /// Reads the columns `fields` of `input`, whose footer is `footer`.
     pub fn new(
         input: impl ChunkReader + 'static,
         footer: &Footer,
@@ -151,7 +150,7 @@ impl TableReader {
         })
     }
 
-    /// The next rows, `most` at most and of one row group; nothing at the end.
+    /// The next rows, at most `most` and of one row group; `None` at the end.
     pub fn next(&mut self, most: usize) -> Result<Option<Rows>, String> {
         unpanicked(|| self.read(most))
     }
@@ -168,7 +167,7 @@ impl TableReader {
         Ok(Some(Rows { columns: columns.collect::<Result<_, _>>()? }))
     }
 
-    /// Goes past rows without reading them.
+    /// Skips rows without reading them.
     pub fn skip(&mut self, mut rows: usize) -> Result<(), String> {
         unpanicked(|| {
             while rows > 0 {
@@ -176,7 +175,7 @@ impl TableReader {
                     return Err(ParquetError::EOF("rows end before those that are asked for".into()));
                 }
                 let skipped = rows.min(self.left);
-                // A row group of which nothing is read is not looked at.
+                // A row group that is skipped entirely need not be decoded.
                 if skipped < self.left {
                     self.group.iter_mut().try_for_each(|column| column.skip(skipped))?;
                 }
@@ -187,7 +186,7 @@ impl TableReader {
         })
     }
 
-    /// Goes on to the next row group, if there is one.
+    /// Opens the next row group; false if there is none.
     fn open_group(&mut self) -> ParquetResult<bool> {
         let Some(group) = self.footer.0.row_groups().get(self.next_group) else { return Ok(false) };
         self.next_group += 1;
@@ -203,7 +202,7 @@ impl TableReader {
     }
 }
 
-/// A column of the row group that is being read.
+/// A column of the current row group.
 struct GroupColumn {
     column_type: Type,
     reader: ColumnReader,
@@ -217,7 +216,7 @@ impl GroupColumn {
         pages: Box<dyn PageReader>,
         texts: Option<PageTexts>,
     ) -> ParquetResult<GroupColumn> {
-        // Texts come as numbers.
+        // `Pages` replaces texts by numbers.
         let stored = if texts.is_some() { PhysicalType::INT32 } else { descriptor.physical_type() };
         let stored = ParquetType::primitive_type_builder(descriptor.name(), stored).build()?;
         let (levels, path) = (descriptor.max_def_level(), descriptor.path().clone());
@@ -268,7 +267,8 @@ impl GroupColumn {
     }
 }
 
-/// Reads so many rows: the values that are there, and where `levels` are stored, which rows have them.
+/// Reads `rows` rows: the values that exist, and the definition levels, if the column has them, that say
+/// which rows have a value.
 fn take<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
@@ -283,7 +283,7 @@ fn ends() -> ParquetError {
     ParquetError::EOF("a column ends before its row group".into())
 }
 
-/// Numbers that a file stores as wider ones.
+/// Converts numbers that Parquet stores as 32-bit integers to their narrower type.
 fn narrow<T: TryFrom<i32> + Default>(stored: Vec<i32>) -> ParquetResult<Vec<T>> {
     let mut fit = true;
     let narrow = |value| {

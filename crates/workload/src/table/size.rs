@@ -1,21 +1,22 @@
-//! How much a Parquet file may claim to hold.
+//! Limits on what a Parquet file may claim to hold.
 //!
-//! Counts of rows and sizes of columns are numbers in the file's footer, and decide how long a reader works and how much memory
-//! it takes. Runs of equal values take a few bytes however long they are, so a file of a kilobyte can claim billions of rows.
-//! Rows of recordings differ: none that was recorded has more than a few for each byte.
+//! The footer gives numbers of rows and sizes of columns, which determine how long a reader runs and how much
+//! memory it takes. A run of equal values takes a few bytes whatever its length, so a file of a kilobyte can
+//! claim billions of rows. The rows of real recordings differ from each other: no recording has more than a
+//! few rows per byte.
 
 use parquet::file::metadata::ParquetMetaData;
 
-/// Rows that a byte may stand for; a recorded event takes five bytes and more.
+/// Most rows per byte of the file; a recorded event takes at least five bytes.
 const ROWS_PER_BYTE: u64 = 100;
 
-/// Bytes of columns, unpacked, that a byte may stand for.
+/// Most decompressed column bytes per byte of the file.
 const UNPACKED_PER_BYTE: u64 = 1000;
 
-/// Short files are let off: it is long work and much memory that is refused.
+/// Bytes added to the length of every file: small files take little work and memory whatever they claim.
 const ROOM: u64 = 1 << 12;
 
-/// Refuses a file of so many bytes that claims more than it can hold, or to have what lies past its end.
+/// Refuses a file of `bytes` bytes that claims more than it can hold, or column chunks past its end.
 pub(super) fn check(metadata: &ParquetMetaData, bytes: u64) -> Result<(), String> {
     let positive = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
     let of_groups = metadata.row_groups().iter().map(|group| positive(group.num_rows()));

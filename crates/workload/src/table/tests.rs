@@ -1,4 +1,4 @@
-//! Tables in Parquet files: ours, and those that others wrote or mean harm with.
+//! Tests of tables in Parquet files: files written here, by other programs, and with malicious contents.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -21,7 +21,7 @@ fn reader(file: &Bytes, fields: &[Field]) -> Result<TableReader, String> {
     TableReader::new(file.clone(), &Footer::read(file)?, fields)
 }
 
-/// A column of any type, of a number or nothing for each row.
+/// A column of any type, with a number or a null for each row.
 fn column(column_type: Type, rows: &[Option<u64>]) -> Column {
     Column::optional(rows.iter().copied(), |numbers| match column_type {
         Type::U8 => Values::U8(numbers.map(|number| number as u8).collect()),
@@ -49,7 +49,7 @@ fn any_field(name: &'static str) -> impl Strategy<Value = Field> {
     )
 }
 
-/// A table of three columns: a number for each row of each one, which may be missing where the field says so.
+/// A table of three columns, with a number for each row and nulls in the optional columns.
 fn any_table() -> impl Strategy<Value = (Vec<Field>, Vec<Vec<Option<u64>>>)> {
     let fields = [any_field("a"), any_field("b"), any_field("c")];
     let number = prop_oneof![0..4_u64, any::<u64>()];
@@ -63,7 +63,7 @@ fn any_table() -> impl Strategy<Value = (Vec<Field>, Vec<Vec<Option<u64>>>)> {
     })
 }
 
-/// Rows from one to before another.
+/// Rows `from..to`.
 fn rows(fields: &[Field], numbers: &[Vec<Option<u64>>], from: usize, to: usize) -> Rows {
     Rows::new(
         fields.iter().zip(numbers).map(|(field, numbers)| column(field.column_type, &numbers[from..to])),
@@ -97,7 +97,7 @@ proptest! {
         let file = written(&fields, &groups, properties);
         prop_assert_eq!(Footer::read(&file).unwrap().rows(), count as i64);
 
-        // All columns from any row on, and some in another order.
+        // Reads all columns from any row on, and some columns in another order.
         for (fields, numbers, mut row) in [
             (fields.clone(), numbers.clone(), skipped.min(count)),
             (vec![fields[2], fields[0]], vec![numbers[2].clone(), numbers[0].clone()], 0),
@@ -143,7 +143,7 @@ fn columns_are_what_their_fields_say() {
     }
 }
 
-/// What is said of a column of so many zeroes in one page.
+/// The footer of a file with a column of `rows` zeroes in one page.
 fn zeroes(rows: usize) -> Result<Footer, String> {
     let fields = [Field::new("zero", Type::U8)];
     let properties = WriterProperties::builder().set_data_page_row_count_limit(usize::MAX);

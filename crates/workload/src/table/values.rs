@@ -1,16 +1,17 @@
-//! Columns and rows in memory: the values that are there, and which rows have them, as Parquet has both.
+//! Columns and rows in memory: the values, and the definition levels that say which rows have one, as in
+//! Parquet.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use super::Values;
 
-/// Values that are made into others at a time, so that these stay in the nearest cache.
+/// Values converted at a time, so that the results stay in the L1 cache.
 pub(super) const AT_A_TIME: usize = 1 << 10;
 
 impl Values {
-    /// Hands `take` the bytes that the values are, in pieces: numbers in little endian, texts behind their lengths, so that
-    /// `ab`, `c` is not `a`, `bc`.
+    /// Passes the values to `take` as bytes, in pieces: numbers in little endian, texts preceded by their
+    /// lengths, so that `ab`, `c` differs from `a`, `bc`.
     pub(crate) fn bytes(&self, mut take: impl FnMut(&[u8])) {
         match self {
             Values::U8(values) => take(values),
@@ -35,20 +36,20 @@ fn numbers<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N], 
     }
 }
 
-/// Texts, each of which is kept once.
+/// A column of texts in which each distinct text is stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
-    /// Each is UTF-8. Copies share one memory, or none if the program itself has the text.
+    /// UTF-8. Texts read from one page share its memory; static names need none.
     pub(super) distinct: Vec<Bytes>,
     pub(super) keys: Vec<u32>,
 }
 
 impl Texts {
-    /// Texts of which each is one of `names`, by its place.
+    /// Texts from `names`; each key is an index into `names`.
     ///
     /// # Panics
     ///
-    /// Where there is no name in a place.
+    /// If a key is not an index into `names`.
     pub fn of_names(names: impl IntoIterator<Item = &'static str>, keys: Vec<u32>) -> Texts {
         let distinct: Vec<Bytes> =
             names.into_iter().map(|name| Bytes::from_static(name.as_bytes())).collect();
@@ -56,17 +57,17 @@ impl Texts {
         Texts { distinct, keys }
     }
 
-    /// Those that may occur, each of which may stand there twice.
+    /// The texts that keys refer to. A text may occur twice.
     pub fn distinct(&self) -> impl Iterator<Item = &str> {
         self.distinct.iter().map(text_of)
     }
 
-    /// Which of [`distinct`](Self::distinct) each one is.
+    /// For each text, its index in [`distinct`](Self::distinct).
     pub fn keys(&self) -> &[u32] {
         &self.keys
     }
 
-    /// The texts.
+    /// The texts in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|&key| text_of(&self.distinct[key as usize]))
     }
@@ -109,11 +110,11 @@ impl<T: AsRef<str>> FromIterator<T> for Texts {
     }
 }
 
-/// The values of a column and which rows have them.
+/// The values of a column, and which rows have one.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub(super) values: Values,
-    /// 1 for a row with a value, 0 for one without (Parquet's definition levels); none where each has one.
+    /// Parquet's definition levels: 1 for a row with a value, 0 for a null. `None` if no row is null.
     pub(super) levels: Option<Vec<i16>>,
 }
 
@@ -124,7 +125,7 @@ impl From<Values> for Column {
 }
 
 impl Column {
-    /// A column of which `rows` have values or not; `values` makes a column of those that are there.
+    /// A column from `rows`, some of which are null; `values` collects the values of the others.
     pub fn optional<T>(
         rows: impl Iterator<Item = Option<T>> + Clone,
         values: impl FnOnce(&mut dyn Iterator<Item = T>) -> Values,
@@ -138,7 +139,7 @@ impl Column {
         Column { values, levels }
     }
 
-    /// The values.
+    /// The values of the rows that are not null.
     pub fn values(&self) -> &Values {
         &self.values
     }
@@ -147,20 +148,20 @@ impl Column {
         self.levels.as_ref().map_or(self.values.len(), Vec::len)
     }
 
-    /// The rows without a value.
+    /// Numbers of the rows that are null.
     pub(crate) fn nulls(&self) -> impl Iterator<Item = usize> {
         let levels = self.levels.iter().flatten().enumerate();
         levels.filter(|(_, level)| **level == 0).map(|(row, _)| row)
     }
 
-    /// One for each row of what `values` has for those that are there.
+    /// Spreads `values`, one for each row that is not null, over all rows.
     pub fn rows_of<T>(&self, mut values: impl Iterator<Item = T>) -> impl Iterator<Item = Option<T>> {
         let is_there = |row: usize| self.levels.as_ref().is_none_or(|levels| levels[row] == 1);
         (0..self.rows()).map(move |row| if is_there(row) { values.next() } else { None })
     }
 }
 
-/// Columns are equal that are equal bit by bit; a NaN is equal to itself.
+/// Compares columns bit by bit, so a NaN is equal to itself.
 impl PartialEq for Column {
     fn eq(&self, other: &Column) -> bool {
         let bytes = |column: &Column| {
@@ -174,40 +175,39 @@ impl PartialEq for Column {
     }
 }
 
-/// Rows of a table, by columns in the order of its fields.
+/// Rows of a table, column by column in the order of its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     pub(super) columns: Vec<Column>,
 }
 
 impl Rows {
-    /// Rows of these columns.
+    /// Makes rows from these columns.
     ///
     /// # Panics
     ///
-    /// Where one is longer than another.
+    /// If the columns have different lengths.
     pub fn new<C: Into<Column>>(columns: impl IntoIterator<Item = C>) -> Rows {
         let columns: Vec<Column> = columns.into_iter().map(Into::into).collect();
         assert!(columns.windows(2).all(|pair| pair[0].rows() == pair[1].rows()), "columns of one length");
         Rows { columns }
     }
 
-    /// How many.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.columns.first().map_or(0, Column::rows)
     }
 
-    /// The columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The values of each column.
+    /// The values of each column, without nulls.
     pub fn values(&self) -> Vec<&Values> {
         self.columns.iter().map(Column::values).collect()
     }
 
-    /// The first column that lacks a value, and the first row in which it does: places of both.
+    /// The first column that has a null, and the first row in which it is null, as indices.
     pub fn first_null(&self) -> Option<(usize, usize)> {
         let mut nulls =
             self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.nulls().next()?)));

@@ -1,4 +1,4 @@
-//! Writing a table.
+//! Writes tables, one row group per call.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use parquet::schema::types::{ColumnPath, Type as ParquetType};
 use super::values::AT_A_TIME;
 use super::{Column, Field, Rows, Stored, Texts, Values};
 
-/// A table that is being written.
+/// A table being written.
 pub struct TableWriter<W: Write + Send> {
     fields: Vec<Field>,
     writer: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a table of `fields` in `output`, packed as `properties` say.
+    /// Starts a table with columns `fields` in `output`; `properties` give the compression.
     pub fn new(
         output: W,
         fields: &[Field],
@@ -43,7 +43,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(TableWriter { fields: fields.to_vec(), writer })
     }
 
-    /// Adds a row group of all rows of `batches`.
+    /// Adds a row group with the rows of all `batches`.
     pub fn write(&mut self, batches: &[&Rows]) -> Result<()> {
         if batches.iter().all(|rows| rows.count() == 0) {
             return Ok(());
@@ -62,7 +62,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(())
     }
 
-    /// Completes the table with what its file says about itself. Returns the output.
+    /// Writes the footer with the metadata `texts`. Returns the output.
     pub fn finish(mut self, texts: impl IntoIterator<Item = KeyValue>) -> Result<W> {
         texts.into_iter().for_each(|text| self.writer.append_key_value_metadata(text));
         self.writer.into_inner()

@@ -1,4 +1,4 @@
-//! Why a trace cannot be read or written.
+//! Errors of reading and writing traces.
 
 use std::io;
 
@@ -12,118 +12,88 @@ use crate::output::OutputError;
 pub enum TraceError {
     /// The file cannot be opened, read, written or renamed.
     #[error("{file}: {source}")]
-    Io {
-        /// The trace.
-        file: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It cannot be written there.
+    Io { file: String, source: io::Error },
+    /// The output path cannot be written to.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Rows cannot be written.
+    /// The Parquet writer fails.
     #[error("{file}: cannot write its table: {source}")]
-    Write {
-        /// The trace.
-        file: String,
-        /// What the Parquet writer said.
-        source: ParquetError,
-    },
-    /// Not a Parquet file at all.
+    Write { file: String, source: ParquetError },
+    /// The file is not a Parquet file.
     #[error("{file} is not a Parquet file; record a trace with `mmtwin record -o build.parquet -- COMMAND`")]
-    NotParquet {
-        /// The file.
-        file: String,
-    },
-    /// A Parquet file whose contents are damaged or cut short.
+    NotParquet { file: String },
+    /// The Parquet file is damaged or cut short.
     #[error("{file} is cut short or damaged ({detail}); copy or record it again")]
     Corrupt {
-        /// The trace.
         file: String,
         /// What is wrong with it.
         detail: String,
     },
-    /// A Parquet file of something else.
+    /// The file is a Parquet file without a trace document.
     #[error(
         "{file} is a Parquet file, but not an mmtwin trace (no `mmtwin.trace` document; its columns are \
          {columns}); record one with `mmtwin record -o build.parquet -- COMMAND`"
     )]
     Foreign {
-        /// The file.
         file: String,
-        /// Names of its columns, for the reader to recognise it by.
+        /// Names of its columns, from which the user may recognise the file.
         columns: String,
     },
     /// The JSON document does not parse.
     #[error("{file}: the `mmtwin.trace` document is not what format {FORMAT} says: {source}")]
-    Metadata {
-        /// The trace.
-        file: String,
-        /// Where and why.
-        source: serde_json::Error,
-    },
-    /// Written by a newer mmtwin.
+    Metadata { file: String, source: serde_json::Error },
+    /// The trace was written by a newer mmtwin.
     #[error("{file} has trace format {format}, this mmtwin reads up to {supported}; update mmtwin")]
     Newer {
-        /// The trace.
         file: String,
-        /// Its format.
+        /// Format version of the file.
         format: u64,
-        /// The newest format known here.
+        /// Newest format version that this build reads.
         supported: u32,
     },
     /// A column is missing.
     #[error("{file}: column `{column}` ({expected}) is missing")]
     MissingColumn {
-        /// The trace.
         file: String,
-        /// The column.
         column: &'static str,
-        /// Its type.
+        /// Its type in the format.
         expected: String,
     },
-    /// A column has another type.
+    /// A column has a wrong type.
     #[error("{file}: column `{column}` is {actual}, must be {expected}")]
     ColumnType {
-        /// The trace.
         file: String,
-        /// The column.
         column: &'static str,
-        /// Its type by the format.
+        /// Its type in the format.
         expected: String,
         /// Its type in the file.
         actual: String,
     },
-    /// A value is missing.
+    /// A value is null.
     #[error("{file}: row {row}: column `{column}` has no value")]
     Null {
-        /// The trace.
         file: String,
-        /// Row, from 0.
+        /// Row number, from 0.
         row: u64,
-        /// The column.
         column: &'static str,
     },
-    /// An operation that the format does not have.
+    /// The format has no operation of this name.
     #[error("{file}: row {row}: unknown operation `{value}`")]
     UnknownOperation {
-        /// The trace.
         file: String,
-        /// Row, from 0.
+        /// Row number, from 0.
         row: u64,
-        /// The name found.
         value: String,
     },
-    /// Rows out of order.
+    /// Rows are not ordered by time.
     #[error("{file}: row {row}: time {time} is before the previous row's {previous}; sort the rows by time")]
     TimeBackwards {
-        /// The trace.
         file: String,
-        /// Row, from 0.
+        /// Row number, from 0.
         row: u64,
-        /// Its time, ns.
+        /// Time of the row in nanoseconds.
         time: u64,
-        /// The time of the row before, ns.
+        /// Time of the previous row in nanoseconds.
         previous: u64,
     },
     /// Events were lost while recording.
@@ -132,13 +102,12 @@ pub enum TraceError {
          record again with a larger --buffer", place(.first)
     )]
     Lost {
-        /// The trace.
         file: String,
-        /// Events lost.
+        /// Number of events lost.
         lost: u64,
-        /// Events in the file.
+        /// Number of events in the file.
         events: u64,
-        /// The first that are missing.
+        /// The first gap, if the trace says where it is.
         first: Option<Loss>,
     },
 }

@@ -1,4 +1,4 @@
-//! One event of a trace, and the operations there are.
+//! The events of a trace and their operations.
 
 /// `pfn` of an event that names no page: forks, switches, and allocations that failed.
 pub const NO_PAGE: u32 = u32::MAX;
@@ -13,42 +13,42 @@ pub struct Event {
     pub time: u64,
     /// First page frame of the block, or [`NO_PAGE`].
     pub pfn: u32,
-    /// What else the operation says: see [`Operation`]. 0 where it says nothing.
+    /// A further value, see [`Operation`]; 0 if the operation has none.
     pub argument: u32,
-    /// The task that ran on the CPU: its pid in the root namespace, 0 for the idle task. An interrupt is
-    /// counted to the task that it interrupted.
+    /// Pid, in the root namespace, of the task that ran on the CPU; 0 for the idle task. Events in an
+    /// interrupt have the pid of the interrupted task.
     pub task: i32,
-    /// The CPU it happened on.
+    /// The CPU on which it happened.
     pub cpu: u16,
-    /// What happened.
     pub operation: Operation,
-    /// The block has `1 << order` pages. 0 for `free_batched`, whose tracepoint does not say.
+    /// The block has `1 << order` pages. 0 for `free_batched`, whose tracepoint does not give it.
     pub order: u8,
-    /// 0 unmovable, 1 movable, 2 reclaimable, 3 high-order atomic, then CMA (where built in) and isolate;
-    /// [`NO_MIGRATETYPE`] where the tracepoint has none.
+    /// As in the kernel: 0 unmovable, 1 movable, 2 reclaimable, 3 high-order atomic, then CMA (if built in)
+    /// and isolate; [`NO_MIGRATETYPE`] if the tracepoint has none.
     pub migratetype: i8,
-    /// For `switch`: the task leaves the CPU to wait, rather than being preempted. Else false.
+    /// For `switch`: the task blocked instead of being preempted. False for other operations.
     pub blocked: bool,
 }
 
 /// What happened. The names are those in the file; the tracepoints are those of Linux 6.18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// `kmem:mm_page_alloc`: a block was handed out. `argument`: gfp flags. `migratetype`: as requested.
-    /// `pfn` is [`NO_PAGE`] if the allocation failed.
+    /// `kmem:mm_page_alloc`: a block was allocated. `argument`: gfp flags. `migratetype`: as requested. `pfn`
+    /// is [`NO_PAGE`] if the allocation failed.
     Alloc,
-    /// `kmem:mm_page_free`: a block was given back.
+    /// `kmem:mm_page_free`: a block was freed.
     Free,
-    /// `kmem:mm_page_free_batched`: a page of a batch, already reported as freed, goes onto a per-CPU list.
+    /// `kmem:mm_page_free_batched`: a page of a batch, already reported as freed, was put on a per-CPU list.
     FreeBatched,
-    /// `kmem:mm_page_pcpu_drain`: a block left a per-CPU list for the buddy lists. `migratetype`: the pageblock's.
+    /// `kmem:mm_page_pcpu_drain`: a block went from a per-CPU list to the buddy lists. `migratetype`: that of
+    /// the pageblock.
     PcpuDrain,
     /// `kmem:mm_page_alloc_zone_locked`: a block was taken from the buddy lists. `migratetype`: as requested.
-    /// `argument`: 1 if its kind of block may live on per-CPU lists.
+    /// `argument`: 1 if blocks of this order and type may be on per-CPU lists.
     ZoneLocked,
-    /// `kmem:mm_page_alloc_extfrag`: a block of another migratetype was taken. `order`: as requested.
-    /// `argument`: order of the block found, requested migratetype << 8, its migratetype << 16,
-    /// 1 << 24 if the whole pageblock changed owner.
+    /// `kmem:mm_page_alloc_extfrag`: the allocation fell back to a block of another migratetype. `order`: as
+    /// requested. `argument`: order of the block found, requested migratetype << 8, its migratetype << 16, 1
+    /// << 24 if the whole pageblock changed its migratetype.
     Extfrag,
     /// `sched:sched_process_fork`. `argument`: pid of the child.
     Fork,
@@ -56,16 +56,16 @@ pub enum Operation {
     Exec,
     /// `sched:sched_process_exit`.
     Exit,
-    /// `sched:sched_switch`: `task` leaves the CPU. `argument`: pid of the task that gets it.
+    /// `sched:sched_switch`: `task` leaves the CPU. `argument`: pid of the next task.
     Switch,
-    /// `workqueue:workqueue_execute_start` of `vmstat_update`, which lets per-CPU list limits decay.
+    /// `workqueue:workqueue_execute_start` of `vmstat_update`, which decays `pcp->high`.
     VmstatUpdateStart,
     /// `workqueue:workqueue_execute_end` of `vmstat_update`.
     VmstatUpdateEnd,
 }
 
 impl Operation {
-    /// Every operation, in the order of its number.
+    /// All operations, in the order of their numbers.
     pub const ALL: [Operation; 12] = [
         Operation::Alloc,
         Operation::Free,
@@ -81,7 +81,7 @@ impl Operation {
         Operation::VmstatUpdateEnd,
     ];
 
-    /// The name in the file.
+    /// The operation's name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Alloc => "alloc",
@@ -99,7 +99,7 @@ impl Operation {
         }
     }
 
-    /// The operation of that name.
+    /// The operation with this name.
     pub fn from_name(name: &str) -> Option<Operation> {
         Operation::ALL.into_iter().find(|operation| operation.name() == name)
     }

@@ -1,4 +1,4 @@
-//! What travels with the rows: the machine, its settings and how the recording went.
+//! Metadata of a trace: the machine, its settings, and how the recording went.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the trace format that this build writes and reads.
 pub const FORMAT: u32 = 2;
 
-/// The first format whose files have a hash of what they say.
+/// The first format version whose files have a content hash.
 pub const FIRST_HASHED_FORMAT: u32 = 2;
 
 /// Key of the JSON document in the Parquet file's metadata.
@@ -16,60 +16,59 @@ pub const METADATA_KEY: &str = "mmtwin.trace";
 /// The JSON document of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Version of the format: [`FORMAT`].
+    /// Version of the format, [`FORMAT`].
     pub format: u32,
-    /// The mmtwin that recorded.
+    /// Version of the mmtwin that recorded.
     pub mmtwin_version: String,
     /// `uname -r` of the recorded kernel.
     pub kernel_release: String,
-    /// The command that was recorded; empty if anonymized.
+    /// The recorded command; empty if the trace is anonymized.
     pub command: Vec<String>,
     /// Pid of the command.
     pub command_task: i32,
-    /// Pids of the recorder's own threads: their events are in the trace, and are not the command's.
+    /// Pids of the recorder's own threads. Their events are in the trace but do not belong to the command.
     pub recorder_tasks: Vec<i32>,
     /// Name of the trace clock (`mono`).
     pub clock: String,
-    /// Task names are replaced by `task-1`, `task-2`, ...; the command is dropped.
+    /// Whether task names are replaced by `task-1`, `task-2`, ... and the command is dropped.
     pub anonymized: bool,
-    /// Rows in the file.
+    /// Number of rows.
     pub events: u64,
-    /// Events between the first and the last row that are missing, as the kernel's buffers were full: the sum of
-    /// `losses`. A replay needs 0.
+    /// Number of events missing between the first and the last row because the kernel's buffers were full:
+    /// the sum of `losses`. A replay requires 0.
     pub lost: u64,
-    /// Where they are missing.
+    /// The gaps.
     #[serde(default)]
     pub losses: Vec<Loss>,
-    /// Events after the last row that were left out, as not all of that time were recorded: the recorder was killed, or
-    /// its disk was full.
+    /// Events dropped after the last row, because from then on not all were recorded: the recorder was killed
+    /// or its disk was full.
     #[serde(default)]
     pub left_out: u64,
     /// Seconds from the first event to the last.
     pub seconds: f64,
-    /// How the recording ended.
     pub ended: Ending,
-    /// Name (comm) of each task seen. Where the kernel gave a pid, or a task a name, twice: the last.
+    /// Name (comm) of each task. If a pid was reused or a task renamed, the last name.
     pub tasks: BTreeMap<i32, String>,
-    /// The memory manager's state right before the first event.
+    /// State of the memory manager just before the first event.
     pub before: Snapshot,
-    /// The state right after the last event; empty if the recorder was killed.
+    /// State just after the last event; empty if the recorder was killed.
     pub after: Snapshot,
-    /// The sysctls that the page allocator obeys, by full name (`vm.min_free_kbytes`), as the kernel prints them.
+    /// The sysctls that affect the page allocator, by full name (`vm.min_free_kbytes`), as the kernel prints
+    /// them.
     pub settings: BTreeMap<String, String>,
-    /// The CPU caches: the kernel sizes per-CPU page batches by them.
+    /// The CPU caches; the kernel derives pageset batch sizes from them.
     pub caches: Vec<Cache>,
 }
 
-/// Events of one CPU that are missing.
+/// A gap in the events of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// The CPU.
     pub cpu: u16,
-    /// Time of its last event before them, in nanoseconds as of rows.
+    /// Time of the last event before the gap, in nanoseconds as in the rows.
     pub after: u64,
-    /// Time of its first event after them.
+    /// Time of the first event after the gap.
     pub before: u64,
-    /// How many, at least.
+    /// Number of missing events, at least.
     pub events: u64,
 }
 
@@ -77,18 +76,18 @@ pub struct Loss {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The command ran to its end.
+    /// The command exited.
     #[default]
     CommandExited,
-    /// Ctrl-C or SIGTERM ended recorder and command.
+    /// The recorder and the command were ended by Ctrl-C or SIGTERM.
     Interrupted,
-    /// Recording stopped before the disk was full; the command ran on unrecorded.
+    /// Recording stopped before the disk was full; the command continued unrecorded.
     DiskFull,
-    /// The recorder was killed; the trace was made from what it left.
+    /// The recorder was killed; the trace was made from what it had written.
     RecorderKilled,
 }
 
-/// The kernel's own text, file by file. Empty where the kernel has no such file.
+/// Text of the kernel's own files; empty if the kernel does not have the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// `/proc/zoneinfo`

@@ -1,8 +1,8 @@
-//! Recorded demand: the trace file.
+//! Trace files: recorded demand on the page allocator.
 //!
-//! A trace is what one machine asked of its page allocator while a command ran, and the few scheduler
-//! events that say who asked: one row an event, in time order, in a Parquet file that pandas, DuckDB and
-//! polars read as it stands.
+//! A trace is what one machine asked of its page allocator while a command ran, with the few scheduler events
+//! that say which task asked. It is a Parquet file with one row per event in the order of time, which pandas,
+//! DuckDB and polars can read.
 //!
 //! ```text
 //!       time  cpu  task  operation     order  migratetype      pfn  argument  blocked
@@ -12,18 +12,17 @@
 //!      90433    1   812  switch            0           -1  none           17  true    812 waits, 17 runs
 //! ```
 //!
-//! The rows are the kernel's own tracepoints, nothing is inferred: which tracepoint an operation comes
-//! from, and what `argument` holds for it, is said at [`Operation`]. Everything else a replay needs travels
-//! in the file as one JSON document under the key [`METADATA_KEY`]: the machine before and after (the text
-//! of `/proc/zoneinfo` and its neighbours), the sysctls in force, the names of the tasks, how many events
-//! were lost (see [`Metadata`]).
+//! Every row is a tracepoint of the kernel; nothing is inferred. [`Operation`] says which tracepoint an
+//! operation comes from and what its `argument` is. Everything else that a replay needs is a JSON document
+//! ([`Metadata`]) under the key [`METADATA_KEY`]: the state of the machine before and after (the text of
+//! `/proc/zoneinfo` and similar files), the sysctls, the names of the tasks, the number of lost events.
 //!
-//! A file has a hash of all that it says ([`crate::content_hash`]). It is known to be right only when its last row has been
-//! read: whoever acts on rows reads to the end before anything is made known.
+//! A file has a hash of its contents ([`crate::content_hash`]), which can be checked only after the last row.
+//! Code that acts on rows must read to the end before it publishes anything.
 //!
-//! What the reader refuses, it refuses with an error that names the file, the row or the column: see
-//! [`TraceError`]. A trace that lost events is readable, but [`TraceReader::require_lossless`] is what a
-//! replay calls first: pages whose allocation is missing cannot be freed.
+//! Errors name the file, the row and the column: see [`TraceError`]. A trace that lost events can be read,
+//! but a replay first calls [`TraceReader::require_lossless`], because pages whose allocation is missing
+//! cannot be freed.
 
 mod error;
 mod event;

@@ -1,8 +1,8 @@
-//! Reading a trace, a batch of rows at a time.
+//! Reads traces, a batch of rows at a time.
 //!
-//! The file is not trusted. The schema is checked when it is opened, each value when it is decoded, the order of times as rows
-//! go by, and at the end the hash of all that was read; the first error ends the iteration. What the Parquet crate does
-//! not check itself is in [`crate::table`].
+//! The file is not trusted. The schema is checked on opening, each value and the order of times while
+//! decoding, and the content hash at the end; the first error ends the iteration. [`crate::table`] adds the
+//! checks that the Parquet crate does not make.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::content_hash::ContentCheck;
 use crate::parquet_file::BATCH;
 use crate::table::{Footer, Rows, TableReader, Values};
 
-/// Reads a trace: its metadata at once, its events as an iterator.
+/// Reads a trace: its metadata on opening, its events as an iterator.
 pub struct TraceReader {
     file: String,
     metadata: Metadata,
@@ -42,7 +42,7 @@ impl TraceReader {
         TraceReader::new(file, name)
     }
 
-    /// Reads a trace that is in memory.
+    /// Reads a trace from memory.
     pub fn from_bytes(bytes: Bytes) -> Result<TraceReader, TraceError> {
         TraceReader::new(bytes, "trace in memory".to_string())
     }
@@ -83,12 +83,11 @@ impl TraceReader {
         })
     }
 
-    /// What the file says about itself.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Refuses a trace that lost events.
+    /// Returns an error if events were lost.
     pub fn require_lossless(&self) -> Result<(), TraceError> {
         let Metadata { lost, events, ref losses, .. } = self.metadata;
         match lost {
@@ -102,7 +101,7 @@ impl TraceReader {
         }
     }
 
-    /// The next rows, or an empty slice at the end. Rows that the iterator has given out do not come again.
+    /// The next rows, or an empty slice at the end. Rows that the iterator has returned are not repeated.
     pub fn next_batch(&mut self) -> Result<&[Event], TraceError> {
         if self.next == self.events.len() {
             self.refill()?;
@@ -111,7 +110,7 @@ impl TraceReader {
         Ok(&self.events[start..])
     }
 
-    /// Decodes the next batch into `self.events`, which stays empty at the end of the file and after an error.
+    /// Decodes the next batch into `self.events`; it stays empty at the end of the file and after an error.
     fn refill(&mut self) -> Result<(), TraceError> {
         self.next = 0;
         self.events.clear();
@@ -220,7 +219,7 @@ fn read_metadata(footer: &Footer, file: &str) -> Result<Metadata, TraceError> {
         return Err(TraceError::Foreign { file: file.to_string(), columns: names.join(", ") });
     };
     let wrong = |source| TraceError::Metadata { file: file.to_string(), source };
-    // The format number comes first: a newer document need not have the fields of this one.
+    // The format number is checked first, because a newer document need not have this one's fields.
     let value: serde_json::Value = serde_json::from_str(document).map_err(wrong)?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => {

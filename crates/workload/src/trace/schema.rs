@@ -1,11 +1,11 @@
-//! The columns, their types, and how the file stores them.
+//! The columns of a trace, their types and encodings.
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 
 use crate::table::{Field, Type};
 
-/// Times and frames are near those before; the other columns repeat a few values.
+/// Times and page frames are close to the values before them; the other columns repeat a few values.
 pub(super) const FIELDS: [Field; 9] = [
     Field::new("time", Type::U64).ascending(),
     Field::new("cpu", Type::U16),

@@ -1,4 +1,4 @@
-//! Traces: what is written comes back, and what is no trace is refused.
+//! Tests that traces are read as they were written and that other files are refused.
 
 use bytes::Bytes;
 use parquet::file::metadata::KeyValue;
@@ -71,7 +71,7 @@ fn damage_is_noticed() {
     crate::damage::is_noticed(&content, 400, |mutant| read(mutant).map_err(|error| error.to_string()));
 }
 
-/// Traces from before there was a hash are read; later ones without one are not.
+/// Traces of the format without a hash are read; traces of a later format that lack the hash are refused.
 #[test]
 fn a_hash_is_required_of_formats_that_have_one() {
     let before = document(3, 0).replace(&format!("\"format\":{FORMAT}"), "\"format\":1");
@@ -125,7 +125,7 @@ fn an_unfinished_trace_leaves_the_old_one() {
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
 }
 
-/// A trace of three rows, one column of which is replaced.
+/// A trace of three rows with one column replaced.
 fn altered(column: &str, replacement: Option<Column>, document: Option<&str>) -> Vec<u8> {
     table(column, replacement, document, true)
 }
@@ -205,7 +205,7 @@ fn damaged_traces_are_refused() {
     assert!(message.contains("(3 rows, its metadata says 4)"), "{message}");
 }
 
-/// Files found by fuzzing that make the Parquet crate panic.
+/// Files, found by fuzzing, that make the Parquet crate panic.
 #[test]
 fn a_panic_of_the_parquet_crate_is_an_error() {
     for content in [&include_bytes!("damaged/offset.parquet")[..], include_bytes!("damaged/encoding.parquet")]

@@ -1,4 +1,4 @@
-//! Writing a trace.
+//! Writes a trace to a Parquet file, row by row, in batches.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::output::{Existing, Output, OutputFile};
 use crate::parquet_file::{BATCH, ParquetFile};
 use crate::table::{Rows, Texts, Values};
 
-/// Writes a trace, row by row.
+/// Writes a trace row by row.
 pub struct TraceWriter {
     file: ParquetFile,
     batch: Vec<Event>,
@@ -16,19 +16,18 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Writes to `path`. What stands there stays until [`finish`](Self::finish) replaces it.
+    /// Starts writing to `path`. A file there stays until [`finish`](Self::finish) replaces it.
     pub fn create(path: impl Into<PathBuf>) -> Result<TraceWriter, TraceError> {
         TraceWriter::to(Output::at(path, Existing::Replace)?.create()?)
     }
 
-    /// Writes to `output`.
     pub fn to(output: OutputFile) -> Result<TraceWriter, TraceError> {
         let file = ParquetFile::create(output, &schema::FIELDS, schema::properties())?;
         let batch = Vec::with_capacity(BATCH);
         Ok(TraceWriter { file, batch, events: 0, time: 0 })
     }
 
-    /// Adds one row. Its time must not be before that of the row before.
+    /// Adds one row, whose time must not be before that of the previous row.
     pub fn push(&mut self, event: Event) -> Result<(), TraceError> {
         if event.time < self.time {
             return Err(TraceError::TimeBackwards {
@@ -44,8 +43,8 @@ impl TraceWriter {
         if self.batch.len() == BATCH { self.write_batch() } else { Ok(()) }
     }
 
-    /// Completes the file and gives it its name. `format`, `events` and `seconds` are filled in here.
-    /// Returns the metadata as written and the size of the file in bytes.
+    /// Completes the file and renames it to its path. Fills in `format`, `events` and `seconds` of the
+    /// metadata. Returns the metadata as written and the size of the file in bytes.
     pub fn finish(mut self, mut metadata: Metadata) -> Result<(Metadata, u64), TraceError> {
         self.write_batch()?;
         metadata.format = FORMAT;
