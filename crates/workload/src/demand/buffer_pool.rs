@@ -1,20 +1,22 @@
-//! The cache that a database keeps of its own file: blocks in its private memory, in place of the kernel's page cache.
+//! A buffer pool: the cache that a database keeps of its file in private memory, in place of the kernel's
+//! page cache.
 //!
 //! ```text
-//!   block ──► where? ── resident ──► slot: touch it
-//!                   └── not ───────► hand ► first slot that nobody has used since it last came by: read into it
+//!   block ──► slot of it? ── yes ──► hit: set its bit
+//!                       └── no ───► hand ► the first slot whose bit is clear: read the block into it
 //! ```
 //!
-//! Databases drop what has not been used for long, and none keeps exact order: InnoDB moves pages within a list only
-//! when they have sunk far, WiredTiger's eviction workers walk the tree and compare read generations. A clock is the
-//! simplest thing that does the same: each slot has one bit, set by use, cleared as the hand passes.
+//! Databases evict blocks that have not been used for long, but none keeps exact LRU order: InnoDB moves
+//! pages within its list only when they have sunk far, and WiredTiger's eviction workers walk the tree and
+//! compare read generations. A clock is the simplest policy that does the same: each slot has a bit that is
+//! set on use and cleared when the hand passes.
 
-/// What became of a request for a block.
+/// Where a requested block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It is in this slot.
+    /// The block is in this slot.
     Hit(u32),
-    /// It must be read into this slot.
+    /// The block must be read into this slot.
     Miss(u32),
 }
 
@@ -23,9 +25,9 @@ const NONE: u32 = u32::MAX;
 /// A clock over slots of equal size.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
-    /// Slot of each block.
+    /// The slot of each block, or [`NONE`].
     slot_of: Vec<u32>,
-    /// Block in each slot, in the order in which they were filled at first.
+    /// The block in each slot, in the order in which slots were first filled.
     block_in: Vec<u32>,
     used: Vec<bool>,
     slots: usize,
@@ -33,7 +35,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// An empty pool of `slots` slots, at least one, for blocks 0 to `blocks - 1`.
+    /// An empty pool of `slots` slots, at least one, for the blocks `0..blocks`.
     pub fn new(blocks: u32, slots: u32) -> BufferPool {
         BufferPool {
             slot_of: vec![NONE; blocks as usize],
@@ -44,7 +46,7 @@ impl BufferPool {
         }
     }
 
-    /// Looks for `block`, and makes room for it if it is not there.
+    /// Looks up `block`; on a miss, evicts a block to make room for it.
     #[inline]
     pub fn request(&mut self, block: u32) -> Found {
         let slot = self.slot_of[block as usize];
@@ -82,7 +84,8 @@ mod tests {
             requests in proptest::collection::vec(0u32..40, 1..400), slots in 1u32..30
         ) {
             let mut pool = BufferPool::new(40, slots);
-            // Oldest first; the flag says whether it was used since it came to the end of the queue.
+            // Oldest first; the flag says whether the block was used since it was last at the end of the
+            // queue.
             let mut queue: Vec<(u32, bool)> = Vec::new();
             let mut slot_of = [NONE; 40];
             for block in requests {

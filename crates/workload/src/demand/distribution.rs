@@ -1,10 +1,11 @@
-//! Which of `n` things: at random, each as benchmarks draw it.
+//! Random distributions over `n` values, drawn exactly as the benchmarks draw them.
 //!
-//! **Zipf as fio draws it** (`lib/zipf.c: zipf_next`, `hash.h: __hash_u64`; fio 3.35). The rank comes from the method of Gray et al. ("Quickly
-//! generating billion-record synthetic databases", SIGMOD 1994): the two most popular ranks exactly, the others by
-//! inverting an integral. Then rank `r` becomes block `(r * 0x61c8864680b583eb + offset) mod n`, so that hot blocks lie
-//! all over the file. That map is not one to one: some blocks are several ranks, and the others nobody ever reads. In a
-//! file of 1000 MiB that is 23 % of the blocks, in one of 1536 MiB 3 %, in one of 1024 MiB none.
+//! **Zipf as in fio** (`lib/zipf.c: zipf_next`, `hash.h: __hash_u64`; fio 3.35). The rank is drawn by the
+//! method of Gray et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994): the two most
+//! popular ranks exactly, the others by inverting an integral. Rank `r` then becomes block
+//! `(r * 0x61c8864680b583eb + offset) mod n`, which spreads the hot blocks over the file. The map is not one
+//! to one: some blocks have several ranks, others none and are never read. These are 23 % of the blocks of a
+//! file of 1000 MiB, 3 % for 1536 MiB, and none for 1024 MiB.
 //!
 //! ```text
 //!   rank    1 ████████████   2 █████   3 ███   4 ██ ...        p(r) ~ 1 / r^theta
@@ -13,16 +14,17 @@
 //!   block   0   1   2   3   4   5 ...   n-1
 //! ```
 //!
-//! **Special as sysbench draws it** (`src/sb_rand.c: sb_rand_special`; sysbench 1.0): three of four draws fall into the
-//! hundredth of the range around its middle, the others have the shape of a bell (the mean of twelve uniform draws).
+//! **Special as in sysbench** (`src/sb_rand.c: sb_rand_special`; sysbench 1.0): three of four draws are from
+//! the hundredth of the range around its middle; the others are bell-shaped (the mean of twelve uniform
+//! draws).
 
 use rand::{Rng, RngExt};
 use rand_distr::Distribution;
 
-/// fio's multiplier for hashing 64 bits.
+/// Multiplier of fio's 64-bit hash.
 const GOLDEN_RATIO: u64 = 0x61c8_8646_80b5_83eb;
 
-/// Ranks by Zipf's law, and fio's map from ranks to blocks.
+/// Ranks drawn by Zipf's law, and fio's map from ranks to blocks.
 #[derive(Clone, Debug)]
 pub struct FioZipf {
     blocks: u64,
@@ -34,7 +36,8 @@ pub struct FioZipf {
 }
 
 impl FioZipf {
-    /// Over `blocks` blocks with exponent `theta`, which must not be 1; `offset` moves the hot blocks.
+    /// A distribution over `blocks` blocks with exponent `theta`, which must not be 1; `offset` moves the hot
+    /// blocks.
     pub fn new(blocks: u64, theta: f64, offset: u64) -> FioZipf {
         let zeta: f64 = (1..=blocks).map(|rank| (rank as f64).powf(-theta)).sum();
         let first_two = 1.0 + 0.5f64.powf(theta);
@@ -42,12 +45,12 @@ impl FioZipf {
         FioZipf { blocks, theta, zeta, first_two, eta, offset }
     }
 
-    /// The same law with other hot blocks.
+    /// The same distribution with other hot blocks.
     pub fn moved(&self, offset: u64) -> FioZipf {
         FioZipf { offset, ..self.clone() }
     }
 
-    /// A rank, the most popular being 0.
+    /// Draws a rank; 0 is the most popular.
     #[inline]
     pub fn rank(&self, random: &mut impl Rng) -> u64 {
         let uniform: f64 = random.random();
@@ -62,7 +65,7 @@ impl FioZipf {
         }
     }
 
-    /// The block that a rank is.
+    /// The block of a rank.
     #[inline]
     pub fn block(&self, rank: u64) -> u64 {
         rank.wrapping_mul(GOLDEN_RATIO).wrapping_add(self.offset) % self.blocks
@@ -76,20 +79,20 @@ impl Distribution<u64> for FioZipf {
     }
 }
 
-/// Part of sysbench's draws that fall into the middle, and part of the range that the middle is.
+/// The share of sysbench's draws from the middle, and the share of the range that counts as the middle.
 const SPECIAL: (f64, f64) = (0.75, 0.01);
 
-/// Uniform draws whose mean the other draws are.
+/// Number of uniform draws whose mean gives the other draws.
 const BELL_DRAWS: usize = 12;
 
-/// sysbench's `special`, from 0 to `values - 1`.
+/// sysbench's distribution `special`, over `0..values`.
 #[derive(Clone, Copy, Debug)]
 pub struct SysbenchSpecial {
     values: u64,
 }
 
 impl SysbenchSpecial {
-    /// Over `values` values, at least one.
+    /// A distribution over `values` values, at least one.
     pub fn new(values: u64) -> SysbenchSpecial {
         SysbenchSpecial { values }
     }
@@ -120,7 +123,7 @@ mod tests {
         Pcg64Mcg::seed_from_u64(1)
     }
 
-    /// Draws below `rank`, as a part of all.
+    /// The share of draws with a rank below `rank`.
     fn below(zipf: &FioZipf, rank: u64) -> f64 {
         let mut random = random();
         (0..DRAWS).filter(|_| zipf.rank(&mut random) < rank).count() as f64 / DRAWS as f64
@@ -131,11 +134,11 @@ mod tests {
         for (blocks, theta) in [(256_000, 1.2), (393_216, 1.2), (10_000, 0.8)] {
             let zipf = FioZipf::new(blocks, theta, 0);
             let exact = |rank: u64| (1..=rank).map(|r| (r as f64).powf(-theta)).sum::<f64>() / zipf.zeta;
-            // The first two are exact but for chance, three standard deviations of which are 0.0015.
+            // The first two ranks are exact; three standard deviations of their share are 0.0015.
             for rank in [1, 2] {
                 assert!((below(&zipf, rank) - exact(rank)).abs() < 0.0015);
             }
-            // The integral is up to 3 % of all draws off the sum.
+            // The integral differs from the sum by up to 3 % of all draws.
             for rank in [10, 100, 1000, blocks / 10, blocks / 2, blocks] {
                 let (drawn, exact) = (below(&zipf, rank), exact(rank));
                 assert!((drawn - exact).abs() < 0.03, "{theta}: {drawn} and not {exact} below rank {rank}");
@@ -163,7 +166,8 @@ mod tests {
         let part = |from: u64, to: u64| {
             drawn.iter().filter(|&&value| (from..to).contains(&value)).count() as f64 / DRAWS as f64
         };
-        // The bell's standard deviation is a twelfth of the range: 4.8 % of its draws fall into the middle hundredth.
+        // The standard deviation of the bell is a twelfth of the range, so 4.8 % of its draws are in the
+        // middle hundredth.
         assert!((part(990_000, 1_010_000) - (0.75 + 0.25 * 0.048)).abs() < 0.003);
         assert!((part(0, 666_667) - 0.25 * 0.0228).abs() < 0.001);
         assert!(drawn.iter().all(|&value| value <= 2_000_000));

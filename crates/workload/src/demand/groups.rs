@@ -1,4 +1,4 @@
-//! Groups of threads that read files or touch memory, each group in its own way.
+//! Groups of threads that read and write files or touch memory, each group with its own pattern.
 //!
 //! ```text
 //!   group 0   4 threads, file, uniform     ▪  ▪ ▪   ▪    ▪▪  ▪       hot: fits
@@ -6,12 +6,13 @@
 //!   group 2   1 thread, memory, once       ████████████              idle from then on
 //! ```
 //!
-//! What reclaim is asked in practice is made of such parts: does a stream push out what is hot, how fast does the
-//! kernel follow when the hot part moves, does one group pay for its neighbour, is idle memory found. fio's random
-//! read is one group too: each job its own file, blocks by [`FioZipf`] or uniform, many reads under way.
+//! Real loads on reclaim combine such parts: does a stream evict hot pages, how fast does the kernel follow
+//! when the hot part moves, does one memcg pay for another, is idle memory found. A fio random-read test is
+//! one group too: each job has its own file, blocks are drawn by [`FioZipf`] or uniformly, and many reads are
+//! in flight.
 //!
-//! A **window** is the part of the object that a group is interested in at a time. After `window_accesses` accesses of a
-//! thread it moves on by its own length, and around at the end.
+//! A **window** is the part of the object that a group accesses at a time. After `window_accesses` accesses
+//! of a thread the window advances by its own length, and wraps around at the end of the object.
 
 use super::distribution::FioZipf;
 use super::spec::is_zero;
@@ -29,91 +30,91 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 crate::keys! {
-    /// Groups of threads as scenarios describe them.
+    /// Groups of threads, as in a scenario.
     pub struct AccessGroups {
-        /// The groups, in the order in which their threads are numbered.
+        /// The groups. Threads are numbered in their order.
         pub groups: Vec<AccessGroup>,
     }
 }
 
 crate::keys! {
-    /// A group of threads that all do the same.
+    /// A group of threads with the same access pattern.
     pub struct AccessGroup {
-        /// How many.
+        /// Number of threads.
         pub threads: u32 => THREADS,
-        /// The control group that they run in, from 0 on.
+        /// Number of the memcg in which the threads run, from 0.
         #[serde(default)]
         pub cgroup: u32 => GROUPS,
-        /// What they access.
         pub object: Object,
-        /// Its length, MiB.
+        /// Size of the object in MiB.
         pub mib: u64 => MIB,
-        /// Whether all of them access the same one; otherwise each has its own.
+        /// Whether all threads access the same object; otherwise each has its own.
         #[serde(default)]
         pub shared: bool,
-        /// Where in it.
+        /// Order of accesses within the window.
         pub pattern: Pattern,
-        /// Pages of an access.
+        /// Pages per access.
         #[serde(default = "one")]
         pub pages: u32 => Bounds::new(1.0, 262_144.0, "1 GiB in one call; Linux reads and writes less than 2 GiB"),
-        /// What is told the kernel of reads to come (`posix_fadvise`); fio says `random` of random reads by itself
+        /// Advice on future reads (`posix_fadvise`). fio gives `random` for random reads by default
         /// (`fadvise_hint`).
         #[serde(default, with = "AdviceKey", skip_serializing_if = "is_normal")]
         pub advice: Advice,
         /// Whether accesses write: to memory, or whole pages of a file.
         #[serde(default)]
         pub write: bool,
-        /// Whether what it writes is new, as a log or a copy is: the file system has not chosen blocks for it yet (delayed allocation).
+        /// Whether the written file is new, as with a log or a copy: delayed allocation has not chosen blocks
+        /// for it yet.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub new_file: bool,
-        /// The part of the object that is of interest at a time, MiB; the whole if not given.
+        /// Size of the window in MiB; the whole object if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub window_mib: Option<u64> => MIB,
-        /// Accesses of a thread after which the window moves on; it stays if not given.
+        /// Accesses of a thread after which its window advances; if absent, it stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub window_accesses: Option<u64> => TIMES,
-        /// Reads that a thread may have under way at the same time.
+        /// Reads that a thread may have in flight.
         #[serde(default = "one")]
         pub outstanding: u32 => Bounds::new(1.0, 65_536.0, "entries of the longest queue that a device has"),
-        /// Virtual milliseconds after which they begin.
+        /// Virtual time at which the threads start, in milliseconds.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub start_milliseconds: u64 => MILLISECONDS.or_none(),
-        /// They are there for what they do to others: their accesses do not count for the score.
+        /// Whether the group only disturbs others: its accesses do not count towards the score.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub background: bool,
-        /// CPU time of the program for an access, nanoseconds.
+        /// CPU time of the program per access, in nanoseconds.
         pub compute_ns: Figure => NANOSECONDS,
     }
 }
 
-/// What is accessed.
+/// Kind of object that a group accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Object {
-    /// A file, read through the page cache.
+    /// A file, through the page cache.
     File,
-    /// Private memory.
+    /// Private anonymous memory.
     Memory,
 }
 
-/// Which access follows which.
+/// Which page follows which.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
-    /// Any, all alike.
+    /// Uniformly random.
     Uniform,
-    /// By Zipf's law as fio draws it.
+    /// By Zipf's law, drawn as in fio.
     Zipf {
-        /// Exponent, over 0 and not 1.
+        /// Exponent, above 0 and not 1.
         theta: f64,
     },
-    /// One after the other, around at the end.
+    /// Sequential, wrapping around at the end of the window.
     Sequential,
-    /// One after the other until the end, then nothing more.
+    /// Sequential to the end of the window, then idle.
     Once,
 }
 
-/// Of an exponent. At 1 fio's way to draw divides by zero.
+/// Bounds of the exponent. fio's method divides by zero at 1.
 const THETA: Bounds = Bounds::new(1e-3, 10.0, "nearly uniform to nearly one page only; not 1");
 
 impl Value for Pattern {
@@ -141,7 +142,7 @@ fn one() -> u32 {
     1
 }
 
-/// How [`Advice`] is written.
+/// Names of [`Advice`] in a scenario.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Advice", rename_all = "kebab-case")]
 enum AdviceKey {
@@ -171,7 +172,7 @@ enum Step {
 
 struct Accessor {
     group: usize,
-    /// Index of its file or region.
+    /// Index of its file or region in the layout.
     object: u32,
     place: Place,
     random: Pcg64Mcg,
@@ -179,7 +180,7 @@ struct Accessor {
     step: Step,
 }
 
-/// All groups at work.
+/// All groups, running.
 pub struct Accessors {
     groups: Vec<AccessGroup>,
     layout: Layout,
@@ -187,7 +188,7 @@ pub struct Accessors {
 }
 
 impl AccessGroups {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.groups.is_empty() {
@@ -204,7 +205,7 @@ impl AccessGroups {
         Ok(())
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let groups = self.groups.iter_mut().enumerate();
         groups
@@ -212,7 +213,7 @@ impl AccessGroups {
             .collect()
     }
 
-    /// The groups at work; `random` gives each thread a stream of its own.
+    /// Starts the groups; `random` gives each thread a random stream of its own.
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Accessors, WrongValue> {
         self.check()?;
         let mut layout = Layout::default();
@@ -273,7 +274,7 @@ impl AccessGroups {
 }
 
 impl AccessGroup {
-    /// How keys of a group go together.
+    /// Checks how the keys of a group go together.
     fn check(&self) -> Result<(), WrongValue> {
         if self.window_mib.is_some_and(|window| window > self.mib) {
             return Err(WrongValue::new("window_mib", self.window_pages() / MIB_PAGES, "no more than mib"));
@@ -307,7 +308,7 @@ impl AccessGroup {
 }
 
 impl Accessor {
-    /// First page of the next access; none when it is done.
+    /// First page of the next access; `None` when the thread is done.
     fn index(&mut self, group: &AccessGroup) -> Option<u64> {
         let (window, pages) = (group.window_pages(), u64::from(group.pages));
         let slots = window / pages;
@@ -439,7 +440,7 @@ mod tests {
             assert_eq!(index % 4, 0);
             count[index as usize / 4] += 1.0;
         }
-        // Chi-squared with 63 degrees of freedom: 110 is passed once in 4000 streams.
+        // Chi-squared with 63 degrees of freedom: one stream in 4000 exceeds 110.
         let chi: f64 = count.iter().map(|count| (count - 1000.0).powi(2) / 1000.0).sum();
         assert!(chi < 110.0, "{chi}");
     }

@@ -1,4 +1,5 @@
-//! A kernel build that runs out of memory: the processes of a recorded build, and the files that compilers read.
+//! A kernel build that runs out of memory: the processes of a recorded build, and the files that compilers
+//! read.
 //!
 //! ```text
 //!   slot 0   sh ─ gcc ─ cc1 ─ as ─ objtool │ next job ...
@@ -8,10 +9,11 @@
 //!                          └─ ends: gives it all back                       after the last job: the tail, alone
 //! ```
 //!
-//! The recording ([`crate::process`]) says how much memory each process took and when, not which: movable single pages
-//! are taken for its private memory, which 19 of 20 are; they are touched once, in order, and go when it ends. What else
-//! it allocated is time only. The recording has no reads of files, because the sources were in the page cache: what a
-//! compiler reads is an assumption. Not here: objects that are written, and what the linker reads of them.
+//! The recording ([`crate::process`]) says how much memory each process allocated and when, but not what for.
+//! Movable order-0 pages are taken for private memory, which is right for 19 of 20: they are touched once, in
+//! order, and freed at exit. Other allocations only take their CPU time. The recording has no file reads,
+//! because the sources were in the page cache; what a compiler reads is an assumption. Object files that are
+//! written and then read by the linker are not modelled.
 
 use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, Thread};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
@@ -24,61 +26,62 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
-/// Of pages that a compiler reads.
+/// Bounds of the pages that a compiler reads.
 const PAGES: Bounds = Bounds::new(0.0, 1e6, "4 GiB for one compiler");
 
 crate::keys! {
-    /// A kernel build as scenarios describe it.
+    /// A kernel build, as in a scenario.
     pub struct RecordedBuild {
-        /// `-j`.
+        /// `-j` of make.
         pub jobs: u32 => THREADS,
-        /// Jobs of make; more than were recorded begin again, and as many as were recorded if not given.
+        /// Number of jobs of make; as many as were recorded if absent. If there are more, the recorded ones
+        /// repeat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub units: Option<u32> => UNITS,
-        /// How much faster the processes go through their work than when recorded.
+        /// Speed of the processes relative to the recording.
         pub intensity: Figure => INTENSITY,
-        /// Headers and sources, MiB in the page cache.
+        /// Size of headers and sources in MiB.
         pub tree_mib: Figure => Bounds::new(1.0, 1_048_576.0, "1 TiB"),
         /// Pages that every compiler reads.
         pub common_pages: Figure => PAGES,
-        /// Other pages of the tree that a compiler reads.
+        /// Further pages of the tree that each compiler reads.
         pub other_pages: Figure => PAGES,
     }
 }
 
-/// Name of the processes that read sources.
+/// Name (comm) of the processes that read sources.
 const COMPILER: &str = "cc1";
 
-/// Pages of a read of headers that lie together.
+/// Pages per read of neighbouring headers.
 const READ_PAGES: u64 = 4;
 
-/// The file of headers and sources.
+/// The file of all headers and sources.
 const TREE: u32 = 0;
 
 struct Slot {
     random: Pcg64Mcg,
-    /// It has a job.
+    /// Whether it has a job.
     working: bool,
-    /// Processes of the job that have not begun.
+    /// Processes of the job that have not started.
     processes: VecDeque<u32>,
-    /// The process that runs, and its next step.
+    /// The running process and the index of its next step.
     running: Option<(u32, usize)>,
-    /// Pages of its memory that it has touched.
+    /// Pages of its memory touched so far.
     touched: u64,
-    /// What is left of the current step, the next operation last.
+    /// Remaining operations of the current step; the next one is last.
     pending: Vec<Operation>,
-    /// There was no job left for it.
+    /// Whether it found no job left.
     idle: bool,
 }
 
-/// A build at work.
+/// A build, running.
 pub struct RecordedBuildDemand {
     profile: &'static ProcessProfile,
     layout: Layout,
     slots: Vec<Slot>,
     units: usize,
     next_unit: usize,
-    /// Slots that are not idle.
+    /// Number of slots that are not idle.
     active: usize,
     tail_started: bool,
     intensity: f64,
@@ -88,7 +91,7 @@ pub struct RecordedBuildDemand {
 }
 
 impl RecordedBuild {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.common_pages.value > self.tree_mib.value * MIB_PAGES as f64 {
@@ -101,7 +104,7 @@ impl RecordedBuild {
         Ok(())
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![
             ("intensity".into(), &mut self.intensity),
@@ -111,7 +114,7 @@ impl RecordedBuild {
         ]
     }
 
-    /// The build at work; `random` gives each slot a stream of its own.
+    /// Starts the build; `random` gives each slot a random stream of its own.
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<RecordedBuildDemand, WrongValue> {
         self.check()?;
         let profile = ProcessProfile::kernel_build()
@@ -130,7 +133,7 @@ impl RecordedBuild {
         Ok(RecordedBuildDemand {
             layout: Layout {
                 processes: vec![Process { group: 0 }; self.jobs as usize],
-                // Its pieces are files of their own, whose ends stop readahead.
+                // The tree stands for many small files, at whose ends readahead stops.
                 files: vec![File {
                     pages: tree_pages,
                     advice: Advice::Random,
@@ -156,7 +159,7 @@ impl RecordedBuild {
     }
 }
 
-/// Pages of private memory that a step takes.
+/// Pages of private memory that a step allocates.
 fn private_pages(step: Step) -> u64 {
     match step {
         Step::Allocate { order: 0, migrate_type: MigrateType::Movable, count, .. } => count.into(),
@@ -164,18 +167,18 @@ fn private_pages(step: Step) -> u64 {
     }
 }
 
-/// Pages of private memory that a process takes.
+/// Pages of private memory that a process allocates.
 pub(crate) fn pages_of(profile: &ProcessProfile, process: u32) -> u64 {
     profile.process(process).iter().map(|&step| private_pages(step)).sum()
 }
 
 impl RecordedBuildDemand {
-    /// Pages of private memory that the process which runs in `slot` takes before it ends.
+    /// Pages of private memory that the process running in `slot` allocates in all.
     pub fn pages(&self, slot: usize) -> u64 {
         self.slots[slot].running.map_or(0, |(process, _)| pages_of(self.profile, process))
     }
 
-    /// Gives `slot` its next job; the last one to find none gets the tail, the others are idle from then on.
+    /// Gives `slot` its next job. When no job is left, slots become idle, and the last one gets the tail.
     fn next_job(&mut self, slot: usize) {
         let units = self.profile.units();
         let job: &[u32] = if self.next_unit < self.units && !units.is_empty() {
@@ -193,7 +196,7 @@ impl RecordedBuildDemand {
         self.slots[slot].processes.extend(job);
     }
 
-    /// Plans what a process reads before it works, if it is a compiler.
+    /// Plans the reads of a compiler at its start; other processes read nothing.
     fn start(&mut self, slot: usize, process: u32) {
         let Slot { random, running, touched, pending, .. } = &mut self.slots[slot];
         (*running, *touched) = (Some((process, 0)), 0);
@@ -214,7 +217,7 @@ impl RecordedBuildDemand {
         pending.reverse();
     }
 
-    /// Plans a step of the running process, or its end.
+    /// Plans a step of the running process, or its exit.
     fn step(&mut self, slot: usize, process: u32, step: usize) {
         let Slot { running, touched, pending, .. } = &mut self.slots[slot];
         let region = slot as u32;
@@ -278,7 +281,8 @@ mod tests {
         }
     }
 
-    /// Runs a build, slot by slot in turn: jobs ended, reads of common and of other pages, pages touched, seconds.
+    /// Runs a build, one slot after the other. Returns jobs ended, reads of common and of other pages, pages
+    /// touched, and seconds.
     fn run(spec: &RecordedBuild) -> (usize, usize, usize, u64, f64) {
         let mut demand = spec.demand(Pcg64Mcg::seed_from_u64).unwrap();
         let regions = demand.layout().regions.clone();

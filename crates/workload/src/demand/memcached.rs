@@ -1,21 +1,23 @@
-//! memcached filled by memtier_benchmark: every key written once, in order, into memory that is far too small.
+//! memcached filled by memtier_benchmark: every key is written once, in order, into memory that is far too
+//! small.
 //!
 //! ```text
-//!   set key n  ──► hash table: bucket of the key ──► the items chained there, all over memory: keys are compared
-//!              ──► oldest item goes: its bucket, half of the chain before it
-//!              ──► its chunk is written                            └─ random pages ─┘
+//!   set key n  ──► hash table: bucket of the key ──► the items in its chain, anywhere in memory: compare keys
+//!              ──► evict the oldest item: its bucket, half of the chain before it
+//!              ──► write its chunk                                  └─ random pages ─┘
 //!
-//!   memory, -m  │ 1 MiB: 1394 chunks of 752 bytes │ 1 MiB │ ...  filled in a circle
+//!   memory, -m  │ 1 MiB: 1394 chunks of 752 bytes │ 1 MiB │ ...  filled round robin
 //! ```
 //!
-//! Writing the values is one sequential stream. What makes such a test swap is the rest: a set looks its key up, which
-//! reads the header of each item in the same bucket, and the item that is dropped to make room is looked up too
-//! (`assoc.c: assoc_find, assoc_delete`; memcached 1.6). These are pages chosen by a hash.
+//! The values are written as one sequential stream. The swapping comes from the rest: a set looks up its key,
+//! which reads the header of each item in the bucket, and the item that is evicted to make room is looked up
+//! too (`assoc.c: assoc_find, assoc_delete`; memcached 1.6). The hash makes these random pages.
 //!
-//! Sizes (`slabs.c`, `memcached.h: ITEM_ntotal`): a slab page of 1 MiB holds chunks of one class; classes grow from 96
-//! bytes by a quarter each, rounded up to 8 bytes. An item has a header of 48 bytes, 8 for `cas`, the key and a zero,
-//! and the value with two bytes at its end. The table doubles when there are more than 1.5 items a bucket. The oldest
-//! items go first, which is what the segmented LRU comes to for keys that nobody reads.
+//! Sizes (`slabs.c`, `memcached.h: ITEM_ntotal`): a slab page of 1 MiB holds chunks of one class; classes
+//! grow from 96 bytes by a quarter each, rounded up to 8 bytes. An item has a header of 48 bytes, 8 for
+//! `cas`, the key and a zero, and the value with two bytes at its end. The table doubles at more than 1.5
+//! items per bucket. The oldest items are evicted first, which is how the segmented LRU treats keys that
+//! nobody reads.
 
 use super::{Demand, Layout, MIB_PAGES, Operation, PAGE_SIZE, Process, Region, Thread, nanoseconds};
 use crate::keys::{Bounds, MIB, SOME_NANOSECONDS, THREADS, Value};
@@ -26,17 +28,17 @@ use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
 
 crate::keys! {
-    /// memcached and its clients as scenarios describe them.
+    /// memcached and its clients, as in a scenario.
     pub struct Memcached {
-        /// Worker threads (`-t`), with a client each.
+        /// Worker threads (`-t`), with one client each.
         pub threads: u32 => THREADS,
-        /// Memory for items, MiB (`-m`).
+        /// Memory for items in MiB (`-m`).
         pub memory_mib: u64 => Bounds { most: 4_194_304.0, ..MIB },
-        /// Bytes of a value (memtier's `-d`).
+        /// Size of a value in bytes (memtier's `-d`).
         pub value_bytes: u64 => Bounds::new(0.0, 524_288.0, "half a slab page of 1 MiB"),
-        /// Bytes of a key.
+        /// Size of a key in bytes.
         pub key_bytes: u64 => Bounds::new(0.0, 250.0, "memcached's KEY_MAX_LENGTH"),
-        /// CPU time of a set outside memory management, network included, nanoseconds.
+        /// CPU time of a set in nanoseconds, with the network but without memory management.
         pub set_ns: Figure => SOME_NANOSECONDS,
     }
 }
@@ -44,10 +46,10 @@ crate::keys! {
 /// Bytes of an item besides key and value.
 const ITEM_OVERHEAD: u64 = 48 + 8 + 1 + 2;
 
-/// Bytes of a slab page.
+/// Size of a slab page in bytes.
 const SLAB: u64 = 1 << 20;
 
-/// Bytes of a bucket.
+/// Size of a bucket in bytes.
 const BUCKET: u64 = 8;
 
 /// log2 of the buckets of a new table.
@@ -61,11 +63,11 @@ const TABLE: u32 = 1;
 
 struct Worker {
     random: Pcg64Mcg,
-    /// What is left of the current set, the next operation last.
+    /// Remaining operations of the current set; the next one is last.
     pending: Vec<Operation>,
 }
 
-/// memcached at work.
+/// memcached, running.
 pub struct MemcachedDemand {
     layout: Layout,
     workers: Vec<Worker>,
@@ -76,17 +78,17 @@ pub struct MemcachedDemand {
 }
 
 impl Memcached {
-    /// Refuses what no run can be made of.
+    /// Checks the keys.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![("set_ns".into(), &mut self.set_ns)]
     }
 
-    /// Bytes of the chunk that an item is put into.
+    /// Size in bytes of the chunk that holds an item.
     pub fn chunk_bytes(&self) -> u64 {
         let item = ITEM_OVERHEAD + self.key_bytes + self.value_bytes;
         let mut chunk = 96;
@@ -96,12 +98,12 @@ impl Memcached {
         chunk
     }
 
-    /// Items that fit.
+    /// Number of items that fit.
     pub fn items(&self) -> u64 {
         self.memory_mib * (SLAB / self.chunk_bytes()).max(1)
     }
 
-    /// memcached at work, empty; `random` gives each thread a stream of its own.
+    /// Starts an empty memcached; `random` gives each thread a random stream of its own.
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<MemcachedDemand, WrongValue> {
         self.check()?;
         let chunks = self.items();
@@ -127,7 +129,7 @@ impl Memcached {
     }
 }
 
-/// log2 of the buckets for so many items.
+/// log2 of the buckets for this many items.
 fn power(items: u64) -> u32 {
     let mut power = FIRST_POWER;
     while items > (3 << power) / 2 {
@@ -137,7 +139,7 @@ fn power(items: u64) -> u32 {
 }
 
 impl MemcachedDemand {
-    /// The first page that a chunk is in, and in how many it is.
+    /// The first page of a chunk, and the number of pages that it touches.
     fn pages(&self, chunk: u64) -> (u64, u32) {
         let in_slab = SLAB / self.chunk;
         let start = chunk / in_slab * SLAB + chunk % in_slab * self.chunk;
@@ -145,7 +147,7 @@ impl MemcachedDemand {
         (first, (last - first + 1) as u32)
     }
 
-    /// Reads the headers of as many items as a chain has on average, whichever they are.
+    /// Reads the headers of as many random items as a chain has on average (Poisson).
     fn walk_chain(&mut self, thread: usize, live: u64, average: f64) {
         let Ok(length) = Poisson::new(average) else { return };
         let items = length.sample(&mut self.workers[thread].random) as u64;
@@ -161,7 +163,7 @@ impl MemcachedDemand {
         }
     }
 
-    /// Looks at a bucket, whichever it is, to write to it.
+    /// Touches a random bucket, to write to it.
     fn find_bucket(&mut self, thread: usize, buckets: u64) {
         let worker = &mut self.workers[thread];
         let index = worker.random.random_range(0..buckets) * BUCKET / PAGE_SIZE;
@@ -178,7 +180,7 @@ impl MemcachedDemand {
         self.find_bucket(thread, buckets);
         self.walk_chain(thread, live, chain);
         if live == self.chunks {
-            // The item that goes is on average in the middle of its chain.
+            // On average, the evicted item is in the middle of its chain.
             self.find_bucket(thread, buckets);
             self.walk_chain(thread, live, chain / 2.0);
         }
@@ -227,7 +229,7 @@ mod tests {
         assert!(Memcached { value_bytes: 1 << 20, ..published() }.check().is_err());
     }
 
-    /// Sums over `sets` sets of `spec`: pages of items written, pages of items read, pages of the table.
+    /// Totals of `sets` sets: pages of items written, pages of items read, pages of the table touched.
     fn run(spec: &Memcached, sets: usize) -> (Vec<u64>, u64, u64) {
         let mut demand = spec.demand(Pcg64Mcg::seed_from_u64).unwrap();
         let regions = demand.layout().regions.clone();
@@ -258,9 +260,10 @@ mod tests {
         let items = spec.items() as usize;
         let (written, read, table) = run(&spec, items);
         assert!(written.is_sorted() && written.last() == Some(&(95 * 256 + 255)));
-        // Each set looks at one bucket until memory is full.
+        // Each set touches one bucket until memory is full.
         assert_eq!(table, items as u64);
-        // The chain grows with the items and is halved when the table doubles: 133824 items end with 1.02 a bucket.
+        // Chains grow with the items and are halved when the table doubles: 133824 items end with 1.02 per
+        // bucket.
         let chains: f64 = (0..items as u64).map(|live| live as f64 / (1u64 << power(live)) as f64).sum();
         assert!((read as f64 / chains - 1.0).abs() < 0.02, "{read} and not {chains}");
         let (again, read_again, table_again) = run(&spec, 2 * items);

@@ -1,29 +1,30 @@
 //! Demand for memory: what programs read and touch, for kernels that run out of it.
 //!
-//! Reclaim is about which page is needed again. So a program is modelled by the pages that it asks for, in order: pages
-//! of files that it reads through the page cache, and pages of its own memory. What is resident, what a miss costs and
-//! who waits is the kernel's and the machine's business.
+//! Reclaim depends on which pages are needed again. A program is therefore modelled as the sequence of pages
+//! that it asks for: pages of files that it reads through the page cache, and pages of its own memory. What
+//! is resident, what a miss costs and who waits is up to the kernel and the machine.
 //!
 //! ```text
 //!   spec (scenario file) ──► Demand ── next(thread) ──► Compute ─ Read ─ Touch ─ TransactionEnd ...
 //!                               │
-//!                               ├─ groups    who is charged: control groups
-//!                               ├─ files     how long each is, and which group's reads fill it
-//!                               ├─ regions   how much private memory, and whose
-//!                               └─ threads   how many reads each may have under way
+//!                               ├─ groups    memcgs that are charged
+//!                               ├─ files     length, advice and descriptors of each
+//!                               ├─ regions   size and owner of private memory
+//!                               └─ threads   how many reads each may have in flight
 //! ```
 //!
-//! - [`groups`]: threads that read or touch at random, by Zipf's law or in a circle. fio is one group of them.
+//! - [`groups`]: threads that access objects at random, by Zipf's law or sequentially. fio is one group of
+//!   them.
 //! - [`kernel_build`]: processes of a recorded build, with the files that compilers read.
-//! - [`memcached`]: keys written one after the other into slabs, under memory pressure of anonymous pages.
-//! - [`sysbench`]: rows read through a database's own cache of pages.
+//! - [`memcached`]: keys written one after the other into slabs, which are anonymous pages.
+//! - [`sysbench`]: rows read through a database's buffer pool.
 //! - [`tpcc`]: MongoDB's STOCK_LEVEL, which reads documents all over two files through WiredTiger's cache.
 //!
-//! Programs that keep a cache of their own (memcached, InnoDB, WiredTiger) are modelled with that cache, because it
-//! decides which reads the kernel sees ([`buffer_pool`]).
+//! Programs with a cache of their own (memcached, InnoDB, WiredTiger) are modelled with that cache
+//! ([`buffer_pool`]), because it decides which reads the kernel sees.
 //!
-//! Every thread draws from a stream of random numbers of its own. Threads of a program that share a cache meet in it in
-//! the order in which `next` is called, which is the order of virtual time.
+//! Every thread has its own stream of random numbers. Threads that share a cache use it in the order in which
+//! `next` is called, which is the order of virtual time.
 
 pub mod buffer_pool;
 pub mod distribution;
@@ -37,88 +38,81 @@ pub mod tpcc;
 use machine::profile::Figure;
 use mm::readahead::Advice;
 
-/// Bytes of a page.
+/// Size of a page in bytes; demand is in these pages whatever the machine's base page is.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Computes.
-    Compute {
-        /// CPU time.
-        nanoseconds: u64,
-    },
-    /// Reads from a file through the page cache, in one system call.
+    /// Computes without touching memory.
+    Compute { nanoseconds: u64 },
+    /// Reads pages of a file through the page cache, in one system call.
     Read {
         /// Index into [`Layout::files`].
         file: u32,
-        /// First page.
         index: u64,
-        /// How many pages.
+        /// Number of pages.
         pages: u32,
     },
     /// Overwrites pages of a file through the page cache, in one system call.
     Write {
         /// Index into [`Layout::files`].
         file: u32,
-        /// First page.
         index: u64,
-        /// How many pages.
+        /// Number of pages.
         pages: u32,
     },
-    /// Touches private memory.
+    /// Accesses private memory.
     Touch {
         /// Index into [`Layout::regions`].
         region: u32,
-        /// First page.
         index: u64,
-        /// How many pages.
+        /// Number of pages.
         pages: u32,
-        /// Whether it writes.
         write: bool,
     },
-    /// Gives back all memory of a region, as a process does that ends; the next one begins with nothing.
+    /// Frees all memory of a region, as at the exit of a process; the next process in it starts with none.
     Release {
         /// Index into [`Layout::regions`].
         region: u32,
     },
-    /// Has done what the benchmark counts.
+    /// Ends a transaction, the unit that the benchmark counts.
     TransactionEnd,
 }
 
 /// A file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its length.
+    /// Length in pages.
     pub pages: u64,
-    /// What the program tells the kernel of its reads.
+    /// `posix_fadvise` for its reads.
     pub advice: Advice,
-    /// Who reads it through the same descriptor, and so what readahead takes for one stream.
+    /// Which threads share a file descriptor. Readahead sees the reads of one descriptor as one stream.
     pub descriptor: Descriptor,
-    /// It is made by who writes it: nothing of it is on the device before.
+    /// Whether the program creates the file, so that nothing of it is on the device before.
     pub new: bool,
 }
 
 /// How threads open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descriptor {
-    /// Once for all of them.
+    /// One descriptor for all threads.
     Shared,
-    /// Each for itself.
+    /// One descriptor per thread.
     PerThread,
 }
 
-/// A process: threads with private memory of their own, which the OOM killer ends together.
+/// A process: threads with common private memory, which the OOM killer kills together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The control group that its memory is charged to, and pages of files that it reads first.
+    /// The memcg to which its memory is charged, and the file pages that it reads first.
     pub group: u32,
 }
 
-/// A process's private memory, or a part of it.
+/// The private memory of a process, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its length; pages that nobody touches take no memory.
+    /// Length in pages; untouched pages take no memory.
     pub pages: u64,
     /// Index into [`Layout::processes`].
     pub process: u32,
@@ -129,54 +123,49 @@ pub struct Region {
 pub struct Thread {
     /// Index into [`Layout::processes`].
     pub process: u32,
-    /// Reads that it may have under way at the same time; with 1 it waits for each.
+    /// Reads that it may have in flight; with 1 it waits for each.
     pub outstanding: u32,
-    /// Virtual milliseconds after which it begins.
+    /// Virtual time at which it starts, in milliseconds.
     pub start_milliseconds: u64,
 }
 
 impl Thread {
-    /// One of a process that begins at once and waits for each of its reads.
+    /// A thread of `process` that starts at once and waits for each of its reads.
     pub const fn of(process: u32) -> Thread {
         Thread { process, outstanding: 1, start_milliseconds: 0 }
     }
 }
 
-/// What a demand is about.
+/// The processes, files, memory and threads of a demand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Processes.
     pub processes: Vec<Process>,
-    /// Files.
     pub files: Vec<File>,
-    /// Private memory.
     pub regions: Vec<Region>,
-    /// Threads.
     pub threads: Vec<Thread>,
 }
 
 impl Layout {
-    /// Number of control groups.
+    /// Number of memcgs.
     pub fn groups(&self) -> u32 {
         self.processes.iter().map(|process| process.group + 1).max().unwrap_or(0)
     }
 }
 
-/// A program, or several, as a stream of operations for each thread.
+/// One or several programs, as a stream of operations for each thread.
 pub trait Demand {
-    /// What there is.
     fn layout(&self) -> &Layout;
 
-    /// Queries of a transaction, where the benchmark counts both; none where it knows no queries.
+    /// Queries per transaction, if the benchmark counts both.
     fn queries_per_transaction(&self) -> Option<u32> {
         None
     }
 
-    /// What `thread` does next; none when it has nothing more to do.
+    /// The next operation of `thread`; `None` when it is done.
     fn next(&mut self, thread: usize) -> Option<Operation>;
 }
 
-/// Whole nanoseconds of a figure.
+/// The value of a figure, rounded to whole nanoseconds.
 pub(crate) fn nanoseconds(figure: &Figure) -> u64 {
     figure.value.round() as u64
 }

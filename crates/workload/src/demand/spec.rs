@@ -1,12 +1,12 @@
-//! A demand for memory as a scenario's `[workload]` describes it, with what surrounds it.
+//! The `[workload]` of a scenario that runs out of memory: the demand, and the devices and memcgs around it.
 //!
 //! ```toml
 //! [workload]
 //! kind = "paging"
-//! files = "ramdisk"            # device of the machine's profile that files are on
-//! swap = "zram"                # device that swap is on; none without it
+//! files = "ramdisk"            # device, of the machine's profile, for the files
+//! swap = "zram"                # device for swap; no swap without it
 //! swap_mib = 16384
-//! cgroup_max_mib = [4096]      # memory.max of each control group; none for those that are not in the list
+//! cgroup_max_mib = [4096]      # memory.max of each memcg; no limit for memcgs not in the list
 //! warm_milliseconds = 2000
 //! milliseconds = 1000
 //!
@@ -27,60 +27,59 @@ use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 
 crate::keys! {
-    /// Programs that run out of memory, as scenarios describe them.
+    /// Programs that run out of memory, as in a scenario.
     pub struct Paging {
-        /// The machine's device that files are on.
+        /// The device, of the machine's profile, that has the files.
         pub files: String,
-        /// Their file system keeps them in large folios, as XFS does since 5.18 and ext4 since 6.16.
+        /// Whether the file system uses large folios, as XFS does since 5.18 and ext4 since 6.16.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub large_folios: bool,
-        /// The machine's device that swap is on; without it there is none.
+        /// The device for swap; no swap if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub swap: Option<String>,
-        /// Size of the swap area, MiB.
+        /// Size of the swap area in MiB.
         #[serde(default)]
         pub swap_mib: u64 => MIB.or_none(),
-        /// `memory.max` of each control group, MiB; groups that are not in the list have none.
+        /// `memory.max` of each memcg in MiB; no limit for memcgs not in the list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_max_mib: Vec<u64> => MIB,
-        /// `memory.low` of each, MiB; 0 for those that are not in the list.
+        /// `memory.low` of each memcg in MiB; 0 for memcgs not in the list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_low_mib: Vec<u64> => MIB.or_none(),
-        /// `memory.min` of each, MiB; 0 for those that are not in the list.
+        /// `memory.min` of each memcg in MiB; 0 for memcgs not in the list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_min_mib: Vec<u64> => MIB.or_none(),
-        /// `memory.oom.group` of each: whether the OOM killer ends all of its processes together; not for those that are not in the
-        /// list.
+        /// `memory.oom.group` of each memcg: whether the OOM killer kills all its processes together; false
+        /// for memcgs not in the list.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_oom_group: Vec<bool>,
-        /// The number of the control group that each is in, -1 being the root; the root for those that are not in the list. Groups
-        /// of the list that no thread is in are there for those below them.
+        /// Number of each memcg's parent, -1 for the root; the root for memcgs not in the list. Memcgs in the
+        /// list without threads only serve as parents.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroup_parent: Vec<i32> => Bounds { least: -1.0, ..GROUPS },
-        /// Settings that are written while it runs.
+        /// Settings that are written during the run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub changes: Vec<SettingChange>,
-        /// Memory that the kernel and programs that are not modelled hold from the start, MiB.
+        /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub held_mib: u64 => MIB.or_none(),
-        /// Virtual milliseconds before measuring starts.
+        /// Virtual time before measuring starts, in milliseconds.
         pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
-        /// Virtual milliseconds measured; fewer if all threads come to their end.
+        /// Virtual time measured, in milliseconds; less if all threads finish earlier.
         pub milliseconds: u64 => MILLISECONDS,
-        /// What runs.
         pub demand: DemandSpec,
     }
 }
 
 crate::keys! {
-    /// A setting that is written while a workload runs.
+    /// A setting that is written during the run.
     #[derive(Eq)]
     pub struct SettingChange {
-        /// After so many virtual milliseconds, warming up included.
+        /// Virtual time of the write in milliseconds, from the start of warming up.
         pub milliseconds: u64 => MILLISECONDS.or_none(),
-        /// Which.
+        /// Name of the setting.
         pub setting: String,
-        /// What is written.
+        /// The value written.
         pub value: String,
     }
 }
@@ -90,11 +89,11 @@ pub(super) fn is_zero(number: &u64) -> bool {
 }
 
 crate::kinds! {
-    /// What runs, as scenarios describe it.
+    /// A program and its parameters, as in a scenario.
     pub enum DemandSpec {
-        /// Groups of threads that read files or touch memory, fio among them.
+        /// Groups of threads that access files or memory; includes fio.
         "groups" Groups(AccessGroups),
-        /// A kernel build, recorded once.
+        /// A recorded kernel build.
         "kernel-build" KernelBuild(RecordedBuild),
         /// memcached, filled by memtier_benchmark.
         "memcached" Memcached(Memcached),
@@ -105,7 +104,7 @@ crate::kinds! {
     }
 }
 
-/// What runs, running.
+/// A running program.
 pub enum Program {
     /// See [`DemandSpec::Groups`].
     Groups(Accessors),
@@ -120,7 +119,7 @@ pub enum Program {
 }
 
 impl Paging {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.swap.is_some() != (self.swap_mib > 0) {
@@ -143,19 +142,19 @@ impl Paging {
         self.demand.check().map_err(|wrong| wrong.within("demand"))
     }
 
-    /// The control groups that a group is in, the nearest first, the root left out.
+    /// The ancestors of a memcg, nearest first, without the root.
     pub fn ancestors(&self, group: usize) -> impl Iterator<Item = usize> {
         let parent = |group: &usize| usize::try_from(*self.cgroup_parent.get(*group)?).ok();
         std::iter::successors(parent(&group), parent)
     }
 
-    /// Control groups that [`Paging::cgroup_parent`] speaks of.
+    /// Number of memcgs that [`Paging::cgroup_parent`] mentions.
     pub fn groups_of_tree(&self) -> usize {
         let parents = self.cgroup_parent.iter().filter_map(|&parent| usize::try_from(parent).ok());
         parents.map(|parent| parent + 1).fold(self.cgroup_parent.len(), usize::max)
     }
 
-    /// Figures with a source, by their keys below `workload`.
+    /// All figures (values with a source) and their keys below `workload`.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let figures = self.demand.figures_mut().into_iter();
         figures.map(|(key, figure)| (format!("demand.{key}"), figure)).collect()
@@ -163,7 +162,7 @@ impl Paging {
 }
 
 impl DemandSpec {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         match self {
             DemandSpec::Groups(spec) => spec.check(),
@@ -174,7 +173,7 @@ impl DemandSpec {
         }
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         match self {
             DemandSpec::Groups(spec) => spec.figures_mut(),
@@ -185,7 +184,7 @@ impl DemandSpec {
         }
     }
 
-    /// The program, started; `random` gives each of its threads a stream of its own.
+    /// Starts the program; `random` gives each thread a random stream of its own.
     pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
         Ok(match self {
             DemandSpec::Groups(spec) => Program::Groups(spec.demand(random)?),

@@ -4,18 +4,18 @@
 //!   transaction   10 × SELECT one row          in one table
 //!                  4 × SELECT ... 100 rows     each in a table of its own choice    (and BEGIN, COMMIT)
 //!
-//!   row ──► leaf of the clustered index, 16 KiB ──► buffer pool ── hit ──► the rows' pages are read
-//!                                                              └── miss ─► file is read, all of 16 KiB are written
+//!   row ──► leaf of the clustered index, 16 KiB ──► buffer pool ── hit ──► read the pages with the rows
+//!                                                              └── miss ─► read the file, write all 16 KiB
 //! ```
 //!
-//! With a pool that is as large as the limit of its control group, the pool's own pages go to swap; with one that is
-//! smaller than the tables, misses go through the page cache as well (MySQL's default `innodb_flush_method` on Linux
-//! was `fsync` until 8.4: files are read through the page cache). The inner levels of the indexes are a few pages a
-//! table, always hot, and are left out.
+//! If the buffer pool is as large as the limit of its memcg, pages of the pool are swapped out. If it is
+//! smaller than the tables, misses also go through the page cache (MySQL's default `innodb_flush_method` on
+//! Linux was `fsync` until 8.4, which does not bypass it). The inner levels of the indexes are a few pages
+//! per table, always hot, and are left out.
 //!
-//! A row of sysbench's table has 4 + 4 + 120 + 60 bytes in four columns; with InnoDB's 5 to 7 bytes of header, 13 bytes
-//! of transaction and rollback pointer and the lengths of two CHAR columns that is 206 bytes, and a page is filled to
-//! 15/16 when rows come in order of their key: 73 rows.
+//! A row of sysbench's table has 4 + 4 + 120 + 60 bytes in four columns. With InnoDB's header of 5 to 7
+//! bytes, 13 bytes of transaction id and rollback pointer, and the lengths of two CHAR columns, that is 206
+//! bytes. Rows inserted in key order fill a page to 15/16: 73 rows.
 
 use super::buffer_pool::{BufferPool, Found};
 use super::distribution::SysbenchSpecial;
@@ -30,54 +30,54 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 crate::keys! {
-    /// sysbench and MySQL as scenarios describe them.
+    /// sysbench and MySQL, as in a scenario.
     pub struct SysbenchReadOnly {
-        /// Tables (`--tables`).
+        /// Number of tables (`--tables`).
         pub tables: u32 => Bounds::new(1.0, 100_000.0, "files that a server has open"),
-        /// Rows of each (`--table-size`).
+        /// Rows per table (`--table-size`).
         pub table_size: u64 => Bounds::new(1.0, 19_595_788_215.0, "4 TiB, whose pages of InnoDB are numbered"),
-        /// Connections (`--threads`), with a thread each.
+        /// Connections (`--threads`), with a server thread each.
         pub threads: u32 => THREADS,
-        /// InnoDB's buffer pool, MiB.
+        /// Size of InnoDB's buffer pool in MiB.
         pub buffer_pool_mib: u64 => Bounds { most: 4_194_304.0, ..MIB },
-        /// Which rows (`--rand-type`): `special` is what sysbench 1.0 takes by itself, `uniform` what later versions do.
+        /// Distribution of the rows (`--rand-type`): `special` is the default of sysbench 1.0, `uniform` that
+        /// of later versions.
         pub rand_type: RandType,
-        /// CPU time of a query outside memory management, network included, nanoseconds.
+        /// CPU time of a query in nanoseconds, with the network but without memory management.
         pub query_ns: Figure => SOME_NANOSECONDS,
     }
 }
 
-/// How rows are chosen.
+/// Distribution of the rows that queries select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RandType {
-    /// All alike.
     Uniform,
-    /// Three of four from the hundredth in the middle.
+    /// Three of four draws from the hundredth of the range in its middle.
     Special,
 }
 
 crate::no_numbers!(RandType);
 
-/// Pages of 4 KiB in a page of InnoDB.
+/// Pages of 4 KiB in an InnoDB page.
 const LEAF_PAGES: u64 = 16384 / PAGE_SIZE;
 
-/// Rows in a page of InnoDB.
+/// Rows in an InnoDB page.
 const LEAF_ROWS: u64 = 73;
 
-/// Queries of a transaction that read one row.
+/// Queries per transaction that read one row.
 const POINT_SELECTS: u32 = 10;
 
-/// Queries of a transaction that read a range of rows.
+/// Queries per transaction that read a range of rows.
 const RANGES: u32 = 4;
 
-/// Statements around them, which sysbench counts as queries too.
+/// BEGIN and COMMIT, which sysbench counts as queries too.
 const BEGIN_AND_COMMIT: u32 = 2;
 
-/// Rows of a range.
+/// Rows in a range.
 const RANGE_ROWS: u64 = 100;
 
-/// Most leaves that are numbered.
+/// Most leaves in all tables.
 const MOST_LEAVES: u64 = 1 << 28;
 
 /// Region of the buffer pool.
@@ -85,15 +85,15 @@ const POOL: u32 = 0;
 
 struct Connection {
     random: Pcg64Mcg,
-    /// Queries of the current transaction that are still to come.
+    /// Queries left in the current transaction.
     queries: u32,
     /// Table of the point selects.
     table: u32,
-    /// What is left of the current query, the next operation last.
+    /// Remaining operations of the current query; the next one is last.
     pending: Vec<Operation>,
 }
 
-/// sysbench at work.
+/// sysbench and MySQL, running.
 pub struct SysbenchDemand {
     spec: SysbenchReadOnly,
     layout: Layout,
@@ -103,7 +103,7 @@ pub struct SysbenchDemand {
 }
 
 impl SysbenchReadOnly {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
         if self.leaves().saturating_mul(self.tables.into()) > MOST_LEAVES {
@@ -112,22 +112,22 @@ impl SysbenchReadOnly {
         Ok(())
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![("query_ns".into(), &mut self.query_ns)]
     }
 
-    /// Leaves of a table.
+    /// Leaves per table.
     fn leaves(&self) -> u64 {
         self.table_size.div_ceil(LEAF_ROWS)
     }
 
-    /// sysbench at work, with an empty buffer pool; `random` gives each thread a stream of its own.
+    /// Starts MySQL with an empty buffer pool; `random` gives each thread a random stream of its own.
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<SysbenchDemand, WrongValue> {
         self.check()?;
         let leaves = self.leaves();
         let slots = (self.buffer_pool_mib << 20) / 16384;
-        // InnoDB opens a table's file once and gives no advice on it.
+        // InnoDB opens the file of a table once and gives no advice.
         let file = File {
             pages: leaves * LEAF_PAGES,
             advice: Advice::Normal,
@@ -157,7 +157,7 @@ impl SysbenchReadOnly {
 }
 
 impl SysbenchDemand {
-    /// Reads rows `first` to `last` of `table`, as far as they are in `leaf`.
+    /// Reads those of the rows `first` to `last` of `table` that are in `leaf`.
     fn read_leaf(&mut self, thread: usize, table: u32, leaf: u64, first: u64, last: u64) {
         let pending = &mut self.connections[thread].pending;
         let block = u64::from(table) * self.leaves + leaf;
@@ -251,7 +251,8 @@ mod tests {
         assert_eq!(gib(demand.layout().regions[0].pages), 15.0);
     }
 
-    /// Operations of `transactions` transactions of connection 0: queries, reads, writes and reads of the pool.
+    /// Runs transactions on connection 0. Returns numbers of queries, file reads, writes to the pool and
+    /// reads of the pool.
     fn run(spec: &SysbenchReadOnly, transactions: usize) -> (u64, u64, u64, u64) {
         let mut demand = spec.demand(Pcg64Mcg::seed_from_u64).unwrap();
         let layout = demand.layout().clone();
@@ -282,11 +283,12 @@ mod tests {
         // A range of 100 rows touches 2.36 leaves.
         let leaves = (reads + hits) as f64 / 20_000.0;
         assert!((leaves - (10.0 + 4.0 * (1.0 + 99.0 / 73.0))).abs() < 0.05, "{leaves}");
-        // Half the leaves fit: half the requests for a single leaf miss, and a little fewer of a range's.
+        // Half of the leaves fit, so half of the requests for a single leaf miss, and slightly fewer of those
+        // for a range.
         let (_, reads, _, hits) = run(&small(RandType::Uniform, 32), 20_000);
         let missed = reads as f64 / (reads + hits) as f64;
         assert!((0.47..0.51).contains(&missed), "{missed}");
-        // The special rows are 42 of these leaves.
+        // The special rows are in 42 of these leaves.
         let (_, reads, _, hits) = run(&small(RandType::Special, 32), 20_000);
         assert!((reads as f64 / (reads + hits) as f64) < 0.05);
     }

@@ -1,8 +1,10 @@
-//! TPC-C's STOCK_LEVEL on a MongoDB replica set: documents from all over two files, through WiredTiger's cache.
+//! TPC-C's STOCK_LEVEL on a MongoDB replica set: documents from all over two files, through WiredTiger's
+//! cache.
 //!
-//! This is the demand of a published benchmark: py-tpcc, changed to run STOCK_LEVEL alone, against three replicas in
-//! control groups of their own. What a transaction reads follows from the driver (`pytpcc/drivers/mongodbdriver.py` of
-//! github.com/ryncsn/py-tpcc, commit 86e862c5cf3b) and from what its loader (`pytpcc/runtime/loader.py`) has put where:
+//! This is the demand of a published benchmark: py-tpcc, changed to run only STOCK_LEVEL, against three
+//! replicas in memcgs of their own. What a transaction reads follows from the driver
+//! (`pytpcc/drivers/mongodbdriver.py` of github.com/ryncsn/py-tpcc, commit 86e862c5cf3b) and from where its
+//! loader (`pytpcc/runtime/loader.py`) put the documents:
 //!
 //! ```text
 //!   1  district    one document                                       always cached: left out
@@ -12,35 +14,37 @@
 //!                  └─► about 200 × warehouses documents, each in a block of its own
 //! ```
 //!
-//! The driver makes an index for each field alone, so no index has both `S_W_ID` and `S_I_ID`, and MongoDB must choose.
-//! Both cost about 100,000 documents with 500 warehouses: by warehouse they lie together, by item they are all over the
-//! file. The planner tries both and keeps what finishes first, which with these numbers is a toss. `stock_index` says
-//! which. The published *baseline* run decides for `item`: 23.5 million refaults of some 8 million pages that fit, so pages
-//! return again and again; yet 577 transactions over 500 warehouses look at each warehouse hardly more than once.
+//! The driver creates an index for each field separately, so no index has both `S_W_ID` and `S_I_ID`, and
+//! MongoDB must choose one. Both cost about 100,000 documents with 500 warehouses: by warehouse they lie
+//! together, by item they are spread over the file. The planner tries both and keeps whichever finishes
+//! first, which is a toss-up with these numbers. `stock_index` selects one. The published *baseline* run
+//! shows `item`: it has 23.5 million refaults with some 8 million pages that fit, so pages return many times,
+//! while 577 transactions over 500 warehouses visit each warehouse hardly more than once.
 //!
-//! **Where documents are.** The loader has a process for every `loaders` warehouses; each inserts 3000 customers at a
-//! time, ten times, then 2500 stock documents at a time, forty times. Processes go at the same pace, so the batches of
-//! `loaders` warehouses alternate in the file:
+//! **Order of documents.** The loader has one process for every `loaders` warehouses. Each inserts 3000
+//! customers at a time, ten times, then 2500 stock documents at a time, forty times. The processes run at the
+//! same pace, so the batches of `loaders` warehouses alternate in the file:
 //!
 //! ```text
 //!   stock     │ w1 items 1-2500 │ w2 1-2500 │ ... │ w30 1-2500 │ w1 2501-5000 │ ...      then w31 to w60
 //! ```
 //!
-//! **Blocks.** WiredTiger keeps documents in blocks that it compresses (snappy), up to 32 KiB on disk, in pages of 4 KiB.
-//! Sizes of documents are those of the loader's rows in BSON, `_id` and field names included: 559 bytes of stock, 2479 of
-//! a customer with one order, ten order lines and a line of history. Random letters hardly compress, names of fields do:
-//! to 0.61 and 0.44, computed with a greedy LZ77 of snappy's format over documents made by the loader's rules.
+//! **Blocks.** WiredTiger stores documents in blocks that it compresses (snappy), up to 32 KiB on disk, in
+//! units of 4 KiB. Sizes of documents are those of the loader's rows in BSON, with `_id` and field names: 559
+//! bytes for stock, 2479 for a customer with one order, ten order lines and a line of history. Random letters
+//! hardly compress, field names do. The ratios are 0.61 and 0.44, computed with a greedy LZ77 in snappy's
+//! format over documents made by the loader's rules.
 //!
-//! **Cache.** A block that is not in WiredTiger's cache is read from the file, through the page cache, and unpacked into
-//! the process's own memory. The cache is a [`BufferPool`] of as many unpacked stock blocks as fit; a customer block is
-//! a little larger and counts as one. Reads go to the primary, pymongo's default. The other replicas fill what memory
-//! they have and are idle from then on.
+//! **Cache.** A block that is not in WiredTiger's cache is read from the file, through the page cache, and
+//! decompressed into the process's own memory. The cache is a [`BufferPool`] of as many decompressed stock
+//! blocks as fit; a customer block is slightly larger and counts as one. Reads go to the primary, pymongo's
+//! default. The other replicas fill their memory and are idle from then on.
 //!
-//! **Before the clock starts** no file is in memory. The published command has no `--no-load`, so the data might have been
-//! loaded just before; the published *baseline* counters tell that they were not. Loading three replicas would have
-//! left shadows all over some 100 GB of files, 25 million pages, and `workingset_nodes` has 47860 nodes of 64 pages
-//! after the run, with 768 reclaimed. That is 12.5 GB, and with what is in memory then about as much as the primary's own
-//! files: nothing else was ever read.
+//! **At the start** no file is cached. The published command has no `--no-load`, so the data might have been
+//! loaded just before, but the published *baseline* counters show that they were not. Loading three replicas
+//! would have left shadow entries all over some 100 GB of files, 25 million pages, whereas `workingset_nodes`
+//! has 47860 nodes of 64 pages after the run, with 768 reclaimed. That is 12.5 GB. With the pages in memory
+//! at the time, it is about the size of the primary's own files: nothing else was ever read.
 
 use super::buffer_pool::{BufferPool, Found};
 use super::{
@@ -57,29 +61,30 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 crate::keys! {
-    /// STOCK_LEVEL on MongoDB as scenarios describe it.
+    /// STOCK_LEVEL on MongoDB, as in a scenario.
     pub struct StockLevel {
-        /// TPC-C warehouses (`--warehouses`).
+        /// Number of TPC-C warehouses (`--warehouses`).
         pub warehouses: u32 => Bounds::new(1.0, 40_000.0, "documents have numbers of 32 bits"),
-        /// Clients (`--clients`), with a thread of the primary each.
+        /// Clients (`--clients`), each with a thread of the primary.
         pub clients: u32 => THREADS,
         /// Processes that loaded the data.
         pub loaders: u32 => THREADS,
-        /// The index that stock is looked up by.
+        /// The index used to look up stock.
         pub stock_index: StockIndex,
-        /// Part of WiredTiger's cache that is in use, MiB.
+        /// WiredTiger's cache that is in use, in MiB.
         pub cache_mib: u64 => Bounds { most: 1_048_576.0, ..MIB },
-        /// Pages of 4 KiB of a block on disk.
+        /// Size of a block on disk, in pages of 4 KiB.
         pub block_pages: Figure => Bounds::new(1.0, 32.0, "pages of a block of WiredTiger"),
-        /// Bytes on disk for a byte of compressed documents: headers, and what is left free in blocks of whole pages.
+        /// Bytes on disk per byte of compressed documents: headers, and the unused end of blocks of whole
+        /// pages.
         pub block_overhead: Figure => Bounds::new(1.0, 4.0, "a block is at least a quarter full"),
         /// Replicas that serve no reads.
         pub secondaries: u32 => Bounds::new(0.0, 49.0, "members of a replica set"),
-        /// Private memory of each of them, MiB.
+        /// Private memory of each secondary, in MiB.
         pub secondary_mib: Figure => MIB.or_none(),
-        /// CPU time to fetch a document and to look at it, nanoseconds.
+        /// CPU time to fetch and examine a document, in nanoseconds.
         pub document_ns: Figure => SOME_NANOSECONDS,
-        /// CPU time to unpack a block, nanoseconds.
+        /// CPU time to decompress a block, in nanoseconds.
         pub unpack_ns: Figure => NANOSECONDS,
     }
 }
@@ -88,64 +93,65 @@ crate::keys! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StockIndex {
-    /// On `S_I_ID`: every warehouse's stock of some items.
+    /// On `S_I_ID`: the stock of some items in every warehouse.
     Item,
-    /// On `S_W_ID`: one warehouse's stock of all items.
+    /// On `S_W_ID`: the stock of all items in one warehouse.
     Warehouse,
 }
 
 crate::no_numbers!(StockIndex);
 
-/// Items, and so stock documents of a warehouse.
+/// Items, and so stock documents per warehouse.
 const ITEMS: u32 = 100_000;
 
 /// Stock documents that the loader inserts at a time.
 const STOCK_BATCH: u32 = 2500;
 
-/// Districts of a warehouse.
+/// Districts per warehouse.
 const DISTRICTS: u32 = 10;
 
-/// Customers of a district, inserted at a time.
+/// Customers per district, which the loader inserts at a time.
 const CUSTOMERS: u32 = 3000;
 
-/// Orders that the transaction looks at.
+/// Orders that a transaction examines.
 const ORDERS: usize = 20;
 
-/// Lines of an order.
+/// Lines per order.
 const ORDER_LINES: std::ops::RangeInclusive<usize> = 5..=15;
 
-/// Bytes of a stock document in WiredTiger: BSON and three bytes of cell.
+/// Size of a stock document in WiredTiger in bytes: BSON, and three bytes for the cell.
 const STOCK_BYTES: f64 = 562.0;
 
-/// Size of stock documents after compression.
+/// Size of stock documents after compression, relative to before.
 const STOCK_RATIO: f64 = 0.61;
 
-/// Bytes of a customer document in WiredTiger.
+/// Size of a customer document in WiredTiger in bytes.
 const CUSTOMER_BYTES: f64 = 2482.0;
 
-/// Size of customer documents after compression.
+/// Size of customer documents after compression, relative to before.
 const CUSTOMER_RATIO: f64 = 0.44;
 
-/// Bytes of an entry of the index on `S_I_ID` behind the shared prefix: part of the item, the record's number, a cell.
+/// Size of an entry of the index on `S_I_ID` after prefix compression, in bytes: part of the item, the
+/// record's number, a cell.
 const INDEX_ENTRY_BYTES: f64 = 10.0;
 
-/// Pages of a block of an index: 16 KiB, which is not compressed further.
+/// Pages of an index block: 16 KiB, which is not compressed further.
 const INDEX_BLOCK_PAGES: u32 = 4;
 
-/// File and region of the primary.
+/// Files and region of the primary.
 const CUSTOMER: u32 = 0;
 const STOCK: u32 = 1;
 const STOCK_INDEX: u32 = 2;
 const CACHE: u32 = 0;
 
-/// Blocks of a file of the primary.
+/// A file of the primary, divided into blocks.
 #[derive(Clone, Copy, Debug)]
 struct Collection {
     file: u32,
-    /// Its first block in the cache's numbering.
+    /// Number of its first block in the cache.
     first_block: u32,
     blocks: u32,
-    /// Documents or index entries of a block.
+    /// Documents or index entries per block.
     per_block: u32,
     block_pages: u32,
 }
@@ -166,7 +172,7 @@ impl Collection {
     }
 }
 
-/// Records of one collection that lie together and are fetched in order.
+/// Adjacent records of one collection that are fetched in order.
 #[derive(Clone, Debug)]
 struct Fetch {
     collection: Collection,
@@ -175,22 +181,22 @@ struct Fetch {
 
 struct Client {
     random: Pcg64Mcg,
-    /// What the transaction fetches and has not yet, the next last.
+    /// What the transaction still has to fetch; the next is last.
     fetches: Vec<Fetch>,
-    /// Operations of the current block, the next last.
+    /// Operations of the current block; the next one is last.
     pending: Vec<Operation>,
     ends: bool,
 }
 
-/// A replica that serves nobody.
+/// A replica that serves no reads.
 struct Secondary {
     region: u32,
     pages: u64,
-    /// Pages that it has touched.
+    /// Pages touched so far.
     done: u64,
 }
 
-/// The replica set at work.
+/// The replica set, running.
 pub struct StockLevelDemand {
     warehouses: u32,
     loaders: u32,
@@ -201,7 +207,7 @@ pub struct StockLevelDemand {
     index: Collection,
     cache: BufferPool,
     image_pages: u32,
-    /// Items of the last orders of each district, in order, without doubles.
+    /// Items of the last orders of each district, sorted and without duplicates.
     items: Vec<Vec<u32>>,
     clients: Vec<Client>,
     secondaries: Vec<Secondary>,
@@ -209,16 +215,16 @@ pub struct StockLevelDemand {
     unpack_ns: u64,
 }
 
-/// Pages that a replica asks for in one operation at the start.
+/// Pages that a secondary touches per operation at the start.
 const START_PAGES: u64 = 32;
 
 impl StockLevel {
-    /// Refuses what no run can be made of.
+    /// Checks the keys.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![
             ("block_pages".into(), &mut self.block_pages),
@@ -229,8 +235,8 @@ impl StockLevel {
         ]
     }
 
-    /// The replica set at work, with an empty cache; `random` gives each thread a stream of its own, and one more the
-    /// data.
+    /// Starts the replica set with an empty cache; `random` gives each thread a random stream of its own, and
+    /// the data one more.
     pub fn demand(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<StockLevelDemand, WrongValue> {
         self.check()?;
         let warehouses = u64::from(self.warehouses);
@@ -284,8 +290,8 @@ impl StockLevel {
     }
 }
 
-/// A file of WiredTiger: opened once for all threads, read with `pread`, without advice (`access_pattern_hint` is `none`
-/// by default; os_posix/os_fs.c, `__posix_open_file`).
+/// A file of WiredTiger. It is opened once for all threads and read with `pread` without advice
+/// (`access_pattern_hint` is `none` by default; os_posix/os_fs.c, `__posix_open_file`).
 fn file(pages: u64) -> File {
     File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared, new: false }
 }
@@ -302,8 +308,8 @@ fn items_of_a_district(data: &mut Pcg64Mcg) -> Vec<u32> {
 }
 
 impl StockLevelDemand {
-    /// Number of the first record of batch `batch` of `batches` that the loader inserted for `warehouse`, `length` at a
-    /// time.
+    /// Number of the first record in batch `batch` of `batches` that the loader inserted for `warehouse`,
+    /// with `length` records per batch.
     fn batch(&self, warehouse: u32, batch: u32, batches: u32, length: u32) -> u64 {
         let (round, lane) = (warehouse / self.loaders, warehouse % self.loaders);
         let lanes = self.loaders.min(self.warehouses - round * self.loaders);
@@ -317,7 +323,7 @@ impl StockLevelDemand {
             + u64::from(item % STOCK_BATCH)
     }
 
-    /// Plans a transaction: what it fetches, last first.
+    /// Plans the fetches of a transaction.
     fn plan(&mut self, thread: usize) {
         let random = &mut self.clients[thread].random;
         let (warehouse, district) =
@@ -351,7 +357,7 @@ impl StockLevelDemand {
         self.clients[thread].fetches = fetches;
     }
 
-    /// Plans the operations of the next block of the next fetch.
+    /// Plans the operations for the next block of the current fetch.
     fn fetch_block(&mut self, thread: usize) {
         let client = &mut self.clients[thread];
         let Some(fetch) = client.fetches.last_mut() else { return };
@@ -379,7 +385,7 @@ impl StockLevelDemand {
                     index: block * u64::from(pages),
                     pages,
                 });
-                // Blocks of an index are not compressed.
+                // Index blocks are not compressed.
                 if collection.file != STOCK_INDEX {
                     pending.push(Operation::Compute { nanoseconds: self.unpack_ns });
                 }
@@ -393,7 +399,7 @@ impl StockLevelDemand {
         pending.reverse();
     }
 
-    /// What a replica that serves nobody does next.
+    /// The next operation of a secondary.
     fn start_secondary(&mut self, secondary: usize) -> Option<Operation> {
         let Secondary { region, pages, done } = &mut self.secondaries[secondary];
         let (index, count) = (*done, START_PAGES.min(*pages - *done) as u32);
@@ -459,7 +465,8 @@ mod tests {
     fn files_have_the_published_size() {
         let demand = spec(500, StockIndex::Item).demand(stream).unwrap();
         let gb = |file: usize| (demand.layout().files[file].pages * PAGE_SIZE) as f64 / 1e9;
-        // 15 million customers of 1092 bytes, 50 million stock documents of 343, as many index entries of 10.
+        // 15 million customers of 1092 bytes, 50 million stock documents of 343 bytes, and as many index
+        // entries of 10 bytes.
         assert!((16.3..16.8).contains(&gb(0)), "{}", gb(0));
         assert!((17.1..17.5).contains(&gb(1)), "{}", gb(1));
         assert!((0.49..0.51).contains(&gb(2)), "{}", gb(2));
@@ -480,7 +487,8 @@ mod tests {
         }
     }
 
-    /// Runs a transaction of client 0: blocks of customers, index and stock that were read; documents looked at.
+    /// Runs a transaction of client 0. Returns the blocks read of customers, index and stock, and the
+    /// documents examined.
     fn transaction(demand: &mut StockLevelDemand) -> ([u64; 3], u64) {
         let (mut reads, mut documents) = ([0; 3], 0);
         loop {
@@ -505,9 +513,10 @@ mod tests {
     fn by_item_it_reads_all_over_the_file_and_by_warehouse_in_one_place() {
         let mut demand = spec(60, StockIndex::Item).demand(stream).unwrap();
         let ([customers, stock, index], documents) = transaction(&mut demand);
-        // 30000 customers, 26 a block, in ten runs.
+        // 30000 customers, 26 per block, in ten runs.
         assert!((1154..1165).contains(&customers), "{customers}");
-        // About 200 items, each in 60 warehouses; one in 1190 blocks of a warehouse is met twice.
+        // About 200 items in each of 60 warehouses; two of them are sometimes in the same one of a
+        // warehouse's 1190 blocks.
         let items = (documents - 30_000) / 60;
         assert_eq!((documents - 30_000) % 60, 0);
         assert!((150..250).contains(&items), "{items}");
@@ -517,7 +526,7 @@ mod tests {
         let mut demand = spec(60, StockIndex::Warehouse).demand(stream).unwrap();
         let ([customers, stock, index], documents) = transaction(&mut demand);
         assert_eq!(documents, 130_000);
-        // 83 documents a block, in forty runs of 2500.
+        // 83 documents per block, in forty runs of 2500.
         assert!((1204..1250).contains(&stock) && index == 0, "{stock}");
         assert!((1154..1165).contains(&customers));
     }

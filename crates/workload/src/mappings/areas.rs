@@ -1,55 +1,57 @@
-//! Which areas of private memory a recorded program had, when each began, and to which of them each new page belongs.
+//! The private VMAs of a recorded program: when each was mapped, and which of them each new page belongs to.
 //!
 //! ```text
 //!   recorded    image ▪▪▪   heap ▪▪▪▪▪▪   ▪▪▪▪▪▪▪▪▪▪▪▪▪ mmap       mmap ▪▪▪▪▪▪▪▪▪▪▪        by address
 //!   here        0 0 0 1 1 0 2 2 2 1 2 2 2 ... 3 3 3 2 3 3 ... 4 4 1 4 4               by first store
 //!                     ▲     ▲                 ▲               ▲
-//!                     areas begin
+//!                     VMAs are mapped
 //! ```
 //!
-//! What is not mapped as anonymous memory, stacks and the data of programs and libraries, is area 0, there from the start. The
-//! rest is what programs map as they go. The kernel makes neighbours one area, and so does this: a heap is one, however often
-//! it grows. Pages are numbered by their first store, those of an area as those of all, so addresses are gone. Not
-//! here: areas without a page, and unmapping, which takes 2 per cent of a compiler's pages before its end and no area whole.
+//! Memory that is not mapped as anonymous (stacks, and the data of programs and libraries) is area 0, which
+//! exists from the start. The other areas are the anonymous mappings that the program makes. Adjacent
+//! mappings are one area, as the kernel merges their VMAs: a heap is one area however often it grows. Pages
+//! are numbered by their first store, without addresses. Left out are areas without pages, and unmapping,
+//! which frees 2 percent of a compiler's pages before its exit and no area as a whole.
 
 use super::{Mappings, Operation};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// An area.
+/// An area: a VMA, or several adjacent ones that the kernel merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Pages that the program had stored to when it was mapped.
+    /// Pages that the program had stored to when it mapped this area.
     pub begins: u64,
-    /// Pages of it that are stored to.
+    /// Pages of the area that are stored to.
     pub pages: u64,
 }
 
-/// Pages in a row that are of one area, by their first store.
+/// Pages with consecutive numbers that belong to one area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Index into [`AddressSpace::areas`].
     pub area: u32,
-    /// The number of the first page behind it.
+    /// Number of the page after the last one.
     pub end: u64,
 }
 
-/// What one program had, from exec to its end.
+/// The address space of one program, from exec to exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSpace {
-    /// Its areas, in the order of their beginning.
+    /// Its areas, in the order in which they were mapped.
     pub areas: Vec<Area>,
     /// Its pages, in the order of their first store.
     pub runs: Vec<Run>,
 }
 
 impl AddressSpace {
-    /// Pages that are stored to.
+    /// Number of pages that are stored to.
     pub fn pages(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.end)
     }
 
-    /// The same with so many pages: each area has its share, and begins when the same share of all pages is there.
+    /// The same address space scaled to `pages` pages. Each area keeps its share of the pages, and is mapped
+    /// after the same share of all pages.
     pub fn scaled(&self, pages: u64) -> AddressSpace {
         let scale = |page: u64| (page * pages).div_ceil(self.pages().max(1));
         let mut areas: Vec<Area> =
@@ -65,7 +67,7 @@ impl AddressSpace {
         AddressSpace { areas, runs }.without_empty()
     }
 
-    /// Without areas that have no page.
+    /// Removes areas without pages.
     fn without_empty(mut self) -> AddressSpace {
         let mut kept = 0;
         let number = |area: &Area| {
@@ -95,17 +97,17 @@ fn push(runs: &mut Vec<Run>, area: u32, pages: u64) {
     }
 }
 
-/// A process while its rows are gone through.
+/// State of a process while the rows of a recording are read.
 #[derive(Default)]
 struct Process {
     space: AddressSpace,
-    /// What it mapped itself, and as which area.
+    /// Page ranges that it mapped as anonymous memory, with the number of their area.
     mapped: Vec<(Range<u64>, u32)>,
-    /// Pages that are there.
+    /// Pages that have been stored to.
     stored: BTreeSet<u64>,
 }
 
-/// What is not mapped as anonymous memory.
+/// The area of everything that is not mapped as anonymous memory.
 const IMAGE: u32 = 0;
 
 impl Process {
@@ -114,12 +116,12 @@ impl Process {
         Process { space, mapped, stored: BTreeSet::new() }
     }
 
-    /// A program that begins.
+    /// A process after exec.
     fn new() -> Process {
         Process::with(Vec::new(), 1)
     }
 
-    /// A copy that has stored to nothing.
+    /// A child after fork, which has not stored to any page.
     fn child(&self) -> Process {
         Process::with(self.mapped.clone(), self.space.areas.len())
     }
@@ -160,7 +162,7 @@ impl Process {
 }
 
 impl Mappings {
-    /// What each program that ran had, if it stored to anything.
+    /// The address space of each program in the recording that stored to memory.
     pub fn address_spaces(&self) -> Vec<AddressSpace> {
         let mut processes: Vec<Process> = (0..self.processes).map(|_| Process::new()).collect();
         let mut ended = Vec::new();
@@ -222,7 +224,7 @@ mod tests {
             (0, Operation::Exec, 0..0),
             (0, Operation::Store, 900..902),
             (0, Operation::MapAnon, 100..110),
-            (0, Operation::MapAnon, 500..510), // has no page
+            (0, Operation::MapAnon, 500..510), // The second area has no page.
             (0, Operation::Store, 100..103),
             (0, Operation::Store, 102..103), // not the first one
             (0, Operation::MapAnon, 110..120),
@@ -272,7 +274,7 @@ mod tests {
             let scaled = space.scaled(pages);
             assert_eq!(scaled.pages(), pages);
             assert_eq!(scaled.areas.iter().map(|area| area.pages).sum::<u64>(), pages);
-            // No page is stored to before its area begins.
+            // No page is stored to before its area is mapped.
             for (number, area) in scaled.areas.iter().enumerate() {
                 let mut start = 0;
                 for run in &scaled.runs {
@@ -289,7 +291,7 @@ mod tests {
         let mut spaces = Mappings::parse(KERNEL_BUILD[0]).unwrap().address_spaces();
         spaces.sort_by_key(|space| std::cmp::Reverse(space.pages()));
         assert_eq!(spaces.len(), 797);
-        // The largest one is a compiler: its heap, then pages for its trees, as it needs them.
+        // The largest program is a compiler: its heap, then areas for its trees as it needs them.
         let pages = spaces[0].pages();
         assert_eq!((pages, spaces[0].areas.len()), (21_132, 11));
         let large: Vec<_> = areas(&spaces[0]).into_iter().filter(|area| area.1 > 1000).collect();

@@ -1,104 +1,102 @@
-//! What processes map and touch: areas that come, change and go, and the first use of each page.
+//! Recorded mappings: the VMAs that processes map, change and unmap, and the first touch of each page.
 //!
 //! ```text
 //!   process 0   exec   map-anon 100+64 rw   store 100, 101, 102 ...   fork ─► process 1   protect 110+4 none
 //!   process 1                                                                store 100    exit
 //! ```
 //!
-//! A recording has the system calls that change an address space and the page faults, in order, of a kernel that makes
-//! single pages only: so every page shows when it is touched for the first time, and whatever sizes of folios are tried
-//! on it, what was asked for stays the same. A later touch of a page that is there is not in it.
+//! A recording has the system calls that change an address space, and the page faults, in order. The recorded
+//! kernel used order-0 pages only, so the first touch of every page is a fault in the recording. The demand
+//! is therefore the same for any sizes of folios in a replay. Later touches of a page that is present are not
+//! recorded.
 //!
 //! | column | |
 //! |---|---|
 //! | `ms` | milliseconds since the row before |
 //! | `process` | its number; in the order of their first rows |
 //! | `operation` | see [`Operation`] |
-//! | `page` | the first page, relative to that of the process's row before |
-//! | `pages` | how many; of `fork`, the number of the child |
-//! | `rights` | of `map-` and `protect`: 1 read, 2 write, 4 execute |
+//! | `page` | first page, relative to that of the process's previous row |
+//! | `pages` | number of pages; for `fork`, the number of the child |
+//! | `rights` | for `map-` and `protect`: 1 read, 2 write, 4 execute |
 
 pub mod areas;
 
 use serde::Deserialize;
 use std::io::Read;
 
-/// What is done with pages of an address space.
+/// A change of an address space, or a touch of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Everything goes, another program begins.
+    /// The address space is replaced by that of another program.
     Exec,
-    /// A child begins with a copy.
+    /// A child is created with a copy of the address space.
     Fork,
-    /// The process ends.
+    /// The process exits.
     Exit,
-    /// Memory of its own is mapped.
+    /// Private anonymous memory is mapped.
     MapAnon,
-    /// A file is mapped, stores are private.
+    /// A file is mapped privately.
     MapFile,
-    /// A file or memory is mapped that others share.
+    /// A file or memory is mapped shared.
     MapShared,
-    /// What is there goes.
+    /// A range is unmapped.
     Unmap,
-    /// Rights change.
+    /// Rights change (`mprotect`).
     Protect,
-    /// Contents go (`MADV_DONTNEED`).
+    /// Pages are dropped (`MADV_DONTNEED`).
     Dontneed,
     /// `MADV_HUGEPAGE`.
     Hugepage,
     /// `MADV_NOHUGEPAGE`.
     Nohugepage,
-    /// Pages are read that were not there.
+    /// Read faults on pages that are not present.
     Load,
-    /// Pages are stored to that were not there, or were not writable.
+    /// Write faults on pages that are not present or not writable.
     Store,
 }
 
-/// A row.
+/// A row of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Since the recording began.
+    /// Milliseconds since the recording began.
     pub milliseconds: u64,
-    /// Who.
     pub process: usize,
-    /// What.
     pub operation: Operation,
-    /// The first page.
     pub page: u64,
-    /// How many; of a fork, the child.
+    /// Number of pages; for a fork, the number of the child.
     pub pages: u64,
-    /// 1 read, 2 write, 4 execute.
+    /// Bits: 1 read, 2 write, 4 execute.
     pub rights: u8,
 }
 
 /// A recording of all processes of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Mappings {
-    /// Its rows, in order.
+    /// The rows in order.
     pub steps: Vec<Step>,
-    /// How many processes there are.
+    /// Number of processes.
     pub processes: usize,
 }
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MappingsError {
-    /// It cannot be unpacked.
+    /// zstd cannot decompress it.
     #[error("recorded mappings: {0}")]
     Packed(#[from] std::io::Error),
-    /// More than a file of its size can hold.
+    /// It decompresses to more than a recording of its size would.
     #[error("recorded mappings: {packed} bytes unpack to more than {most}; damaged, or no recording")]
     TooLong {
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         packed: usize,
-        /// Bytes that it may unpack to.
+        /// Most bytes that it may decompress to.
         most: u64,
     },
-    /// A row makes no sense.
+    /// A row is invalid.
     #[error("recorded mappings, row {row}: {problem}")]
     Row {
-        /// Which, counted from 1.
+        /// Row number, from 1.
         row: usize,
         /// What is wrong.
         problem: String,
@@ -115,21 +113,22 @@ struct Row {
     rights: Option<u8>,
 }
 
-/// Bytes of text that a packed byte may stand for, those of any recording being a tenth of it; short files are let off.
+/// Most bytes of text per compressed byte; real recordings have a tenth of that. `ROOM` is added, so that
+/// small files pass.
 const TEXT_PER_BYTE: u64 = 200;
 const ROOM: u64 = 1 << 20;
-/// More than any recording has.
+/// More bytes than any recording has.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Pages that rows may touch on average, 16 MiB, and beyond that in all: what is touched one by one decides how long a run
-/// takes.
+/// Most pages that a row may touch on average (16 MiB), and how many more all rows together. Pages are
+/// touched one by one, so their number decides how long a run takes.
 const TOUCHED_PER_ROW: u64 = 4096;
 const MORE_TOUCHED: u64 = 1 << 22;
 
-/// Pages of an address space: 2^47 bytes of 4 KiB each, and the kernel's page that programs see (vsyscall).
+/// Pages of an address space: 2^47 bytes in pages of 4 KiB, and the vsyscall page.
 const MOST_PAGES: u64 = 1 << 52;
 
-/// Recordings of one program, packed: the same work in runs of their own.
+/// Compressed recordings of one program doing the same work in separate runs.
 pub type Recordings = &'static [&'static [u8]];
 
 macro_rules! recordings {
@@ -138,8 +137,9 @@ macro_rules! recordings {
     };
 }
 
-/// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled, ticked off and
-/// emptied in frames of their own. docs/src/workloads/speedometer.md says how it and the others were recorded.
+/// Chromium of 2023 on a page that does what Speedometer 2 does: to-do lists of eight frameworks are filled,
+/// ticked off and emptied, each in a frame of its own. docs/src/workloads/speedometer.md says how this and
+/// the others were recorded.
 pub const CHROMIUM: Recordings = recordings!(
     "speedometer",
     "speedometer-2",
@@ -149,29 +149,29 @@ pub const CHROMIUM: Recordings = recordings!(
     "speedometer-6"
 );
 
-/// The same Chromium on a long table that is sorted, filtered and edited.
+/// The same Chromium with a long table that is sorted, filtered and edited.
 pub const CHROMIUM_TABLE: Recordings =
     recordings!("chromium-table-1", "chromium-table-2", "chromium-table-3", "chromium-table-4");
 
-/// The same Chromium on a chart that is redrawn again and again, in SVG and on a canvas.
+/// The same Chromium with a chart that is redrawn repeatedly, in SVG and on a canvas.
 pub const CHROMIUM_CHART: Recordings =
     recordings!("chromium-chart-1", "chromium-chart-2", "chromium-chart-3", "chromium-chart-4");
 
-/// The same Chromium on a text editor that takes back what was typed.
+/// The same Chromium with a text editor that undoes what was typed.
 pub const CHROMIUM_EDITOR: Recordings =
     recordings!("chromium-editor-1", "chromium-editor-2", "chromium-editor-3", "chromium-editor-4");
 
-/// Redis: three snapshots by a child, while the parent goes on storing to a tenth of its keys.
+/// Redis: a child writes three snapshots while the parent keeps storing to a tenth of its keys.
 pub const REDIS: Recordings = recordings!("redis");
 
-/// A Java program whose heap grows, most of what it makes being garbage soon.
+/// A Java program whose heap grows; most of its objects soon become garbage.
 pub const JVM: Recordings = recordings!("jvm");
 
-/// A build of part of a kernel: make, shells, compilers and what they call.
+/// A build of a part of a kernel: make, shells, compilers and the programs that they start.
 pub const KERNEL_BUILD: Recordings = recordings!("kernel-build");
 
 impl Mappings {
-    /// Reads a recording, compressed with zstd.
+    /// Parses a recording that is compressed with zstd.
     pub fn parse(packed: &[u8]) -> Result<Mappings, MappingsError> {
         let mut text = Vec::new();
         let most = MOST_BYTES.min(packed.len() as u64 * TEXT_PER_BYTE + ROOM);

@@ -1,22 +1,24 @@
-//! Programs that stream through memory: the AutoNUMA benchmark, and programs that make threads move.
+//! Programs that stream through memory: the AutoNUMA benchmark, and variations of it whose threads are moved.
 //!
-//! What the benchmark's programs do (github.com/pholasek/autonuma-benchmark, numa01.c and numa02.c; run by mmtests as
-//! autonumabench):
+//! The programs of the benchmark (github.com/pholasek/autonuma-benchmark, numa01.c and numa02.c; mmtests runs
+//! them as autonumabench):
 //!
-//! - `numa01`: two processes, each with 3 GiB and half as many threads as there are CPUs. Every thread clears all memory of
-//!   its process once, and then 50 times more. Its Makefile defines NO_BIND_FORCE_SAME_NODE, with which threads bind their
-//!   memory to a node during the first pass: so all memory of both processes begins on the same node, the first or the
-//!   second by the clock.
-//! - `numa01_THREAD_ALLOC` (mmtests: NUMA01_THREADLOCAL): the same first pass; then each thread clears its own slice 1000
-//!   times.
-//! - `numa02`: one process, 1 GiB, a thread for each CPU; each clears its own slice 800 times. With `SMT`, half the threads.
+//! - `numa01`: two processes, each with 3 GiB and half as many threads as there are CPUs. Every thread clears
+//!   all memory of its process once, and then 50 times more. The Makefile defines NO_BIND_FORCE_SAME_NODE,
+//!   with which threads bind their memory to a node during the first pass. All memory of both processes
+//!   therefore begins on the same node, the first or the second depending on the clock.
+//! - `numa01_THREAD_ALLOC` (mmtests: NUMA01_THREADLOCAL): the same first pass; then each thread clears its
+//!   own slice 1000 times.
+//! - `numa02`: one process, 1 GiB, one thread per CPU; each clears its own slice 800 times. With `SMT`, half
+//!   as many threads.
 //!
-//! What is not bound is touched first by whichever thread is there first, so it lies on all nodes, page by page.
+//! Memory that is not bound is first touched by whichever thread gets there first, so it is spread over all
+//! nodes, page by page.
 //!
 //! ```text
-//!   first pass, if it is pinned: on node (thread + shift), then for a while on node (thread), then anywhere
-//!               if its memory is bound: anywhere, memory on the first node
-//!   passes: all of the area, or the thread's slice, `loops` times or until the time is over
+//!   first pass, if threads are pinned:  on node (thread + shift), then for a while on node (thread), then anywhere
+//!               if memory is bound:     anywhere, with memory on the first node
+//!   later passes: over the whole area or the thread's slice, `loops` times or until the time is over
 //! ```
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
@@ -24,21 +26,22 @@ use crate::demand::MIB_PAGES;
 use crate::keys::{Bounds, MIB, MILLISECONDS, PROCESSES, THREADS, TIMES, Value};
 use machine::WrongValue;
 
-/// Pages that one operation streams through at most: what a thread does before others get their turn.
+/// Most pages that one operation streams through before other threads get their turn.
 const CHUNK: u64 = 512;
 
-/// What a thread computes before others get their turn, nanoseconds.
+/// Nanoseconds that a thread computes before other threads get their turn.
 const COMPUTE: u64 = 1_000_000;
 
 crate::keys! {
     /// Where threads make their first pass.
     #[derive(Copy, Eq)]
     pub struct FirstPass {
-        /// Thread `i` makes it on node `i + shift`.
+        /// Thread `i` makes the first pass on node `i + shift`.
         pub shift: u8 => Bounds::new(0.0, 255.0, "nodes, counted in a circle"),
-        /// Then it stays on node `i` for so long, before it may run anywhere.
+        /// Then it stays on node `i` for this long, in milliseconds, before it may run anywhere.
         pub stay_milliseconds: u64 => MILLISECONDS.or_none(),
-        /// Each time on the first CPU of the node, with all others that are there.
+        /// Whether it is pinned to the first CPU of the node, with all other threads there, instead of to the
+        /// node.
         #[serde(default)]
         pub one_cpu: bool,
     }
@@ -54,61 +57,64 @@ crate::keys! {
     /// numa01.
     #[derive(Copy)]
     pub struct Numa01 {
-        /// Processes.
         pub processes: u32 => PROCESSES,
-        /// Threads of each.
+        /// Threads per process.
         pub threads: Threads => THREADS,
-        /// Memory of each process, MiB.
+        /// Memory of each process in MiB.
         pub mib: u64 => MIB,
         /// Passes after the first.
         pub loops: u64 => TIMES,
-        /// After the first pass, a thread stays in a slice of its own.
+        /// Whether each thread only uses a slice of its own after the first pass.
         #[serde(default)]
         pub thread_local: bool,
-        /// Threads bind their memory to the first node during the first pass.
+        /// Whether threads bind their memory to the first node during the first pass.
         #[serde(default)]
         pub same_node: bool,
-        /// Bound to nodes, if it is.
+        /// Where the first pass is pinned, if it is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub first_pass: Option<FirstPass>,
     }
 }
 
 crate::keys! {
-    /// numa02, and what is like it: each thread has its own slice.
+    /// numa02 and similar programs: each thread has its own slice.
     #[derive(Copy)]
     pub struct Numa02 {
-        /// Threads.
+        /// Threads per process.
         pub threads: Threads => THREADS,
-        /// Memory, MiB.
+        /// Memory of each process in MiB.
         pub mib: u64 => MIB,
-        /// Passes of each thread through its slice.
+        /// Passes of each thread over its slice.
         pub loops: u64 => TIMES,
-        /// Processes, each with as many threads and as much memory.
+        /// Number of processes, each with these threads and this memory.
         #[serde(default = "one")]
         pub processes: u32 => PROCESSES,
-        /// Each slice is a mapping of its own.
+        /// Whether each slice is a mapping of its own.
         #[serde(default)]
         pub own_areas: bool,
-        /// Each process's first thread touches all its memory before it starts these.
+        /// Whether the first thread of each process touches all its memory before it starts the other
+        /// threads.
         #[serde(default)]
         pub main_touches_first: bool,
-        /// Until then all threads compute; then one maps the memory and touches it, and the others wait for it.
+        /// Time in milliseconds that all threads compute first. Then one of them maps and touches the memory,
+        /// and the others wait for it.
         #[serde(default)]
         pub mapped_after_milliseconds: u64 => MILLISECONDS.or_none(),
-        /// Bound to nodes, if it is.
+        /// Where the first pass is pinned, if it is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub first_pass: Option<FirstPass>,
     }
 }
 
 crate::keys! {
-    /// One thread on the first CPU of the first node, which is moved to the first CPU of the last node and back.
+    /// One thread on the first CPU of the first node, which is moved to the first CPU of the last node and
+    /// back.
     #[derive(Copy)]
     pub struct PinMove {
-        /// Memory, MiB.
+        /// Memory in MiB.
         pub mib: u64 => MIB,
-        /// How long it runs; it is moved after a quarter and back after five eighths.
+        /// Running time in milliseconds; the thread is moved after a quarter of it and back after five
+        /// eighths.
         pub milliseconds: u64 => MILLISECONDS,
     }
 }
@@ -179,7 +185,7 @@ impl Numa02 {
                 computes_until: self.mapped_after_milliseconds * 1_000_000,
                 maps: is_late && thread == 0,
                 passes: [if self.main_touches_first { first } else { own }, own],
-                // Each pass after the first one.
+                // The first pass is done by the main thread or is one of `loops`.
                 loops: if self.main_touches_first { self.loops } else { self.loops - 1 },
                 ..Stream::default()
             }
@@ -207,32 +213,33 @@ impl PinMove {
     }
 }
 
-/// First page and pages of a thread's slice.
+/// First page and number of pages of a thread's slice.
 fn slice(pages: u64, thread: u32, threads: u32) -> (u64, u64) {
     let each = pages / u64::from(threads);
     (each * u64::from(thread), each)
 }
 
-/// What one thread is at.
+/// State of one thread.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     first: Option<FirstPass>,
-    /// It binds its memory to the first node during the first pass.
+    /// Whether it binds its memory to the first node during the first pass.
     binds: bool,
     number: u32,
     area: u32,
-    /// First page and pages, of the first pass and of all later ones.
+    /// First page and number of pages, for the first pass and for all later ones.
     passes: [(u64, u64); 2],
     loops: u64,
-    /// All wait for each other after the first pass.
+    /// Whether all threads wait for each other after the first pass.
     barrier: bool,
-    /// Before anything else it computes until then, nanoseconds.
+    /// It computes until this time, in nanoseconds, before anything else.
     computes_until: u64,
-    /// Then it maps its area anew.
+    /// Whether it then maps its area anew.
     maps: bool,
-    /// From when on it is bound to the first CPU of which node, the last being `u8::MAX`; in order.
+    /// Times at which it is pinned to the first CPU of a node, with the node; `u8::MAX` is the last node. In
+    /// order of time.
     pins: Vec<(u64, u8)>,
-    /// When it ends, in nanoseconds; 0 if that is up to `loops`.
+    /// Time at which it ends in nanoseconds; 0 if it ends after `loops` passes.
     until: u64,
     step: Step,
     done: u64,
@@ -253,7 +260,7 @@ enum Step {
     Passes,
 }
 
-/// Threads that stream.
+/// The streaming threads of a program.
 #[derive(Clone, Debug)]
 pub struct Streams {
     layout: Layout,
@@ -291,7 +298,7 @@ impl Stream {
         waits || self.until > 0
     }
 
-    /// The next part of a pass; none at its end.
+    /// The next part of a pass; `None` at its end.
     #[inline]
     fn part(&mut self, pass: usize) -> Option<Operation> {
         let (first, pages) = self.passes[pass];

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   memory   ├──────────▓▓▓▓▓▓▓▓▓▓──────────────────────────┤      hot pages get `hot_share` of all requests
-//!                       └────► moves on by `drift_mib` every `drift_milliseconds`
+//!                       └────► move on by `drift_mib` every `drift_milliseconds`
 //! ```
 //!
-//! While it is loaded, other memory is in use. Either that is given back afterwards, and so much of fast memory is free then, or it
-//! stays without being used, and has to go down before anything comes up.
+//! While the store is loaded, other memory is in use. Either it is freed afterwards, which leaves that much
+//! of the fast tier free, or it stays allocated and idle, and must be demoted before anything can be
+//! promoted.
 //!
-//! On a machine with a slower tier of memory most of the store lies there. What is hot should come up, and what no longer is
-//! should not be in the way. A request looks up one value, a cache line that no cache holds, and computes.
+//! On a machine with a slower tier most of the store is in that tier. Hot pages should be promoted, and pages
+//! that have become cold should not take up the fast tier. A request reads one value, a cache line that is in
+//! no cache, and computes.
 
 use super::{Layout, Operation, Threads, equal_processes};
 use crate::demand::{MIB_PAGES, nanoseconds};
@@ -20,29 +22,28 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 crate::keys! {
-    /// The store, as scenarios describe it.
+    /// The key-value store, as in a scenario.
     pub struct HotSet {
-        /// Threads.
         pub threads: Threads => THREADS,
-        /// Memory, MiB. One thread fills it before requests begin.
+        /// Memory of the store in MiB. One thread fills it before requests begin.
         pub mib: u64 => MIB,
-        /// Memory that the thread uses before it fills the store, MiB: buffers, other data.
+        /// Memory in MiB that this thread uses before it fills the store: buffers, other data.
         #[serde(default)]
         pub loading_mib: u64 => MIB.or_none(),
-        /// It is not given back afterwards.
+        /// Whether that memory stays allocated afterwards.
         #[serde(default)]
         pub loading_stays: bool,
-        /// Of which this much is hot, MiB.
+        /// Part of the store that is hot, in MiB.
         pub hot_mib: u64 => MIB,
-        /// Part of requests that go to what is hot, 0 to 1.
+        /// Share of requests to hot pages, 0 to 1.
         pub hot_share: Figure => SHARE,
-        /// How far the hot part moves at a time, MiB.
+        /// How far the hot part moves at a time, in MiB.
         pub drift_mib: u64 => MIB.or_none(),
-        /// How often.
+        /// Time between moves in milliseconds.
         pub drift_milliseconds: u64 => MILLISECONDS,
-        /// Part of requests that store, 0 to 1.
+        /// Share of requests that store, 0 to 1.
         pub write_share: Figure => SHARE,
-        /// Computing of a request.
+        /// CPU time of a request in nanoseconds.
         pub compute_ns: Figure => NANOSECONDS,
     }
 }
@@ -107,7 +108,7 @@ pub struct HotSetThreads {
     drift_ns: u64,
     write_share: f64,
     compute: u64,
-    /// Pages that the first thread has filled.
+    /// Pages filled so far by the first thread.
     filled: u64,
     threads: Vec<(Next, Pcg64Mcg)>,
 }
@@ -117,7 +118,7 @@ impl HotSetThreads {
         &self.layout
     }
 
-    /// The first hot page at a time.
+    /// The first hot page at time `now`.
     fn hot(&self, now: u64) -> u64 {
         (now / self.drift_ns).wrapping_mul(self.drift_pages) % self.pages
     }

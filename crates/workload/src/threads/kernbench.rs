@@ -1,19 +1,21 @@
-//! kernbench: a kernel build, as NUMA balancing sees it. Processes that each have memory of their own, most of them too short
-//! to be scanned.
+//! kernbench: a kernel build as NUMA balancing sees it. Every process has its own memory, and most exit
+//! before they are scanned.
 //!
 //! ```text
 //!   slot 0   sh ─ gcc ─ cc1 ─────────────── as │ next job ...        exec: another address space, another CPU
-//!                        │ areas, when the program maps them
-//!                        │ new pages, in order, as recorded
-//!                        │ pages that it has, by chance, again and again
-//!                        └ now and then another node: the scheduler evens out its load
+//!                        │ VMAs, when the program maps them
+//!                        │ stores to new pages, in the recorded order
+//!                        │ accesses to random pages among those it has
+//!                        └ now and then another node: load balancing
 //! ```
 //!
-//! Processes, how many pages they take and when are those of the recorded build ([`crate::demand::kernel_build`]). It has no
-//! addresses, so the areas are those of another recording of a build ([`crate::mappings::areas`]): of the program there whose
-//! pages are nearest in number, scaled to that number. What is in neither recording follows from a baseline row: how often a
-//! process comes back to its pages, how often the scheduler moves it while it runs, how long its system calls take. A page is
-//! only ever on another node if its process was moved. Files are not here: mappings that are only read are never scanned.
+//! The processes, and how many pages they take and when, are those of the recorded build
+//! ([`crate::demand::kernel_build`]). That recording has no addresses, so the VMAs are those of another
+//! recording of a build ([`crate::mappings::areas`]): of its program with the nearest number of pages, scaled
+//! to that number. Three parameters are in neither recording and are fitted to a baseline row: how often a
+//! process reuses its pages, how often the scheduler moves it between nodes, and how long its system calls
+//! take. A page is on a remote node only if its process was moved. Files are left out, because read-only
+//! mappings of files are never scanned.
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
 use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
@@ -27,23 +29,24 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
-/// A process looks up and may be moved once in so many ns of computing.
+/// Nanoseconds of computing between reuses of pages and chances to be moved.
 const SLICE: u64 = 1_000_000;
 
 crate::keys! {
-    /// A build, as scenarios describe it.
+    /// A build, as in a scenario.
     pub struct Kernbench {
-        /// `-j`.
+        /// `-j` of make.
         pub jobs: Threads => THREADS,
-        /// Jobs of make; more than were recorded begin again.
+        /// Number of jobs of make; if there are more than were recorded, the recorded ones repeat.
         pub units: u32 => UNITS,
-        /// How much faster the processes go through their work than when recorded.
+        /// Speed of the processes relative to the recording.
         pub intensity: Figure => INTENSITY,
-        /// Pages that a process uses again in a ms of computing.
+        /// Pages that a process reuses per millisecond of computing.
         pub accesses_per_ms: Figure => Bounds::new(0.0, 1e6, "one each ns"),
-        /// How often a process is moved to another node in a second of computing.
+        /// How often a process is moved to another node per second of computing.
         pub moves_per_second: Figure => Bounds::new(0.0, 1000.0, "once in each ms, which is when it is looked at"),
-        /// What a process is in system calls that are not modelled, ms: fork, exec, files and its end.
+        /// Milliseconds that a process spends in system calls that are not modelled: fork, exec, files and
+        /// exit.
         pub system_calls_ms: Figure => Bounds::new(0.0, 1e6, "a quarter of an hour"),
     }
 }
@@ -111,28 +114,28 @@ impl Kernbench {
 
 struct Slot {
     random: Pcg64Mcg,
-    /// What the process that runs has: its areas, and which of them each new page is of.
+    /// The VMAs of the running process, and which VMA each new page belongs to.
     space: AddressSpace,
-    /// The run of pages that the next new one is in.
+    /// Index of the run that the next new page belongs to.
     run: usize,
-    /// New pages that are due.
+    /// New pages to be stored to.
     due: Range<u64>,
-    /// Pages that it has, by area; of areas that have begun.
+    /// Pages touched so far in each VMA that has been mapped.
     touched: Vec<u64>,
-    /// What is left of a step, ns.
+    /// Nanoseconds left of the current step.
     computing: u64,
-    /// What is left of a slice's accesses.
+    /// Accesses left of the current slice.
     accesses: u64,
-    /// Parts of an access that are due.
+    /// Fractions of an access carried over to the next slice.
     owed: f64,
-    /// It was moved, and may go anywhere again.
+    /// Whether it was moved and has to be unpinned.
     pinned: bool,
-    /// It runs its first or another program next.
+    /// Whether it execs next, its first or another program.
     execs: bool,
 }
 
 impl Slot {
-    /// Maps the next area or stores to the next new pages, if any are due.
+    /// Maps the next VMA or stores to the next new pages, if any are due.
     fn next_new(&mut self) -> Option<Operation> {
         if self.due.is_empty() {
             return None;
@@ -143,7 +146,7 @@ impl Slot {
             return Some(Operation::Mmap { pages: area.pages });
         }
         let run = self.space.runs[self.run];
-        // The next area begins in between.
+        // Pages before the start of the next VMA.
         let end = next_area.map_or(run.end, |area| run.end.min(area.begins)).min(self.due.end);
         let pages = end - self.due.start;
         self.due.start = end;
@@ -153,7 +156,7 @@ impl Slot {
         Some(Operation::Stream { area: run.area, first: *touched - pages, pages, write: true })
     }
 
-    /// Comes back to one of its pages.
+    /// Accesses one of its pages again.
     fn next_access(&mut self) -> Option<Operation> {
         let all = self.touched.iter().sum();
         if self.accesses == 0 || all == 0 {
@@ -174,15 +177,15 @@ impl Slot {
 /// A build, running.
 pub struct KernbenchThreads {
     demand: RecordedBuildDemand,
-    /// What programs of a build have, by their number of pages.
+    /// VMAs of the recorded programs, sorted by number of pages.
     spaces: Vec<AddressSpace>,
     layout: Layout,
     slots: Vec<Slot>,
-    /// In a slice.
+    /// Accesses per slice.
     accesses: f64,
-    /// In a slice.
+    /// Moves per slice.
     moves: f64,
-    /// Of a process, ns.
+    /// Nanoseconds in system calls per process.
     system_calls: u64,
 }
 
@@ -211,7 +214,7 @@ impl KernbenchThreads {
             slot.owed -= slot.accesses as f64;
             if slot.random.random::<f64>() < self.moves * part {
                 slot.pinned = true;
-                // Nodes are counted modulo how many there are.
+                // Nodes are taken modulo their number.
                 return Some(Operation::Pin(Some(Affinity::Node(slot.random.random_range(0..8)))));
             }
             return Some(Operation::Compute { nanoseconds });
@@ -240,7 +243,7 @@ impl KernbenchThreads {
     }
 }
 
-/// What a process with so many pages has, as the program has whose number of pages is nearest.
+/// The VMAs of a process with this many pages: those of the program with the nearest number of pages, scaled.
 fn space_of(spaces: &[AddressSpace], pages: u64) -> AddressSpace {
     let above = spaces.partition_point(|space| space.pages() < pages);
     let near = &spaces[above.saturating_sub(1)..spaces.len().min(above + 1)];

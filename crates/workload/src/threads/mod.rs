@@ -1,8 +1,9 @@
-//! Threads that share memory: which of them uses which pages, how, and in which order.
+//! Threads that share memory: which thread uses which pages, how, and in which order.
 //!
-//! NUMA balancing is about who uses what. So a program is modelled as processes with areas of memory, and threads that go
-//! through them: in streams, as most of the published benchmarks do, or page by page. Where a thread runs and where a page
-//! lies is the kernel's business, what that costs the machine's.
+//! NUMA balancing depends on who uses which memory. A program is therefore modelled as processes with areas
+//! of memory, and threads that access them: as streams, as most of the published benchmarks do, or page by
+//! page. Where a thread runs and where a page is placed is up to the kernel; what that costs, up to the
+//! machine.
 //!
 //! ```text
 //!   process 0    area 0 ├───────────────────────┤      every thread all of it        numa01
@@ -11,11 +12,11 @@
 //!                            ▲▲▲                       hot pages, which move on      hot_set
 //! ```
 //!
-//! - [`autonuma`]: the programs of the AutoNUMA benchmark, and two that move on purpose.
-//! - [`sharing`]: groups of threads that share memory, as the warehouses of SPECjbb do.
+//! - [`autonuma`]: the programs of the AutoNUMA benchmark, and variations whose threads are moved.
+//! - [`sharing`]: groups of threads that share memory, as the warehouses of SPECjbb.
 //! - [`hot_set`]: a key-value store whose hot keys change.
 //! - [`kernbench`]: a kernel build, one short process after the other.
-//! - [`samples`]: what a profiler saw on a real machine.
+//! - [`samples`]: memory accesses sampled by a profiler on a real machine.
 
 pub mod autonuma;
 pub mod hot_set;
@@ -31,77 +32,67 @@ use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Goes through every byte of some pages, in order.
+    /// Accesses every byte of some pages, in order.
     Stream {
         /// Index into [`Process::areas`].
         area: u32,
-        /// First page.
         first: u64,
-        /// How many pages.
+        /// Number of pages.
         pages: u64,
-        /// Whether it stores.
         write: bool,
     },
-    /// Uses a cache line of a page, which no cache holds.
+    /// Accesses a cache line of a page that is in no cache.
     Touch {
         /// Index into [`Process::areas`].
         area: u32,
-        /// The page.
         page: u64,
-        /// Whether it stores.
         write: bool,
     },
-    /// Computes.
-    Compute {
-        /// CPU time.
-        nanoseconds: u64,
-    },
-    /// Is in system calls that are not modelled.
-    SystemCalls {
-        /// CPU time.
-        nanoseconds: u64,
-    },
-    /// May run on some CPUs only, or on all (`sched_setaffinity`).
+    /// Computes without touching memory.
+    Compute { nanoseconds: u64 },
+    /// Spends time in system calls that are not modelled.
+    SystemCalls { nanoseconds: u64 },
+    /// Restricts the thread to some CPUs, or lifts the restriction (`sched_setaffinity`).
     Pin(Option<Affinity>),
-    /// Has its memory come from one node only, or from where the kernel will (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
+    /// Binds new memory of the thread to a node, or lifts that (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
     SetMempolicy(Option<u8>),
-    /// Waits until all threads of its process are here.
+    /// Waits until all threads of the process are at the barrier.
     Barrier,
-    /// Maps an area anew, empty, in place of what it was (`mmap(MAP_FIXED)`).
+    /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
     Map {
         /// Index into [`Process::areas`].
         area: u32,
     },
-    /// Maps another area, apart from all others (`mmap`); its index is the next one.
+    /// Maps a further area, not adjacent to others (`mmap`). Its index is the next free one.
     Mmap {
-        /// How many pages it has.
+        /// Length in pages.
         pages: u64,
     },
-    /// Gives back the pages of an area (`madvise(MADV_DONTNEED)`).
+    /// Frees the pages of an area (`madvise(MADV_DONTNEED)`).
     Release {
         /// Index into [`Process::areas`].
         area: u32,
     },
-    /// Ends its process, whose only thread it is, and begins another one, without areas.
+    /// Replaces the process, which has no other thread, by a new one without areas.
     Exec,
-    /// Has done what the benchmark counts.
+    /// Ends a transaction, the unit that the benchmark counts.
     TransactionEnd,
 }
 
-/// Where a thread may run. Nodes are counted modulo those that have CPUs; 255 is the last one.
+/// Where a thread may run. Nodes are taken modulo the number of nodes with CPUs; 255 is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
     /// On the CPUs of a node.
     Node(u8),
-    /// On one CPU, the first of a node.
+    /// On the first CPU of a node.
     FirstCpuOf(u8),
 }
 
 impl Affinity {
-    /// Of so many nodes that have CPUs, which one.
+    /// The node meant, of `nodes` nodes that have CPUs.
     pub fn node(self, nodes: u8) -> u8 {
         match self {
             Affinity::Node(u8::MAX) | Affinity::FirstCpuOf(u8::MAX) => nodes - 1,
@@ -113,34 +104,33 @@ impl Affinity {
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Length of each area of private anonymous memory that it begins with, in pages.
+    /// Length in pages of each area of private anonymous memory at the start.
     pub areas: Vec<u64>,
-    /// Whether something lies between them; neighbours become one for the kernel.
+    /// Whether there are gaps between the areas; the kernel merges adjacent VMAs.
     pub apart: bool,
-    /// Its first thread touches all of it before it starts the others.
+    /// Whether the first thread touches all memory before it starts the others.
     pub touched: bool,
 }
 
 impl Process {
-    /// With such areas, side by side and untouched.
+    /// A process whose areas are adjacent and untouched.
     fn new(areas: Vec<u64>) -> Process {
         Process { areas, apart: false, touched: false }
     }
 }
 
-/// What a program is about.
+/// The processes and threads of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Processes.
     pub processes: Vec<Process>,
-    /// For each thread, its process.
+    /// The process of each thread, as an index into `processes`.
     pub threads: Vec<u32>,
 }
 
 crate::kinds! {
-    /// A program, as scenarios describe it.
+    /// A program and its parameters, as in a scenario.
     pub enum ProgramSpec {
-        /// numa01 of the AutoNUMA benchmark, also with a slice for each thread.
+        /// numa01 of the AutoNUMA benchmark, with or without a slice per thread.
         "numa01" Numa01(autonuma::Numa01),
         /// numa02 of the AutoNUMA benchmark.
         "numa02" Numa02(autonuma::Numa02),
@@ -152,12 +142,12 @@ crate::kinds! {
         "hot-set" HotSet(hot_set::HotSet),
         /// A kernel build.
         "kernbench" Kernbench(kernbench::Kernbench),
-        /// What a profiler saw.
+        /// Memory accesses sampled by a profiler.
         "samples" Samples(samples::SampleFile),
     }
 }
 
-/// A program, running.
+/// A running program.
 pub enum Program {
     /// See [`ProgramSpec::Numa01`], [`ProgramSpec::Numa02`] and [`ProgramSpec::PinMove`].
     Streams(autonuma::Streams),
@@ -172,7 +162,7 @@ pub enum Program {
 }
 
 impl ProgramSpec {
-    /// Refuses what no run can be made of.
+    /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         match self {
             ProgramSpec::Numa01(spec) => spec.check(),
@@ -185,7 +175,7 @@ impl ProgramSpec {
         }
     }
 
-    /// Memory that all its processes come to have, MiB, as far as its keys say, and which keys these are.
+    /// Memory of all processes in MiB as far as the keys give it, and the names of these keys.
     pub fn memory_mib(&self) -> (u64, &'static str) {
         match self {
             ProgramSpec::Numa01(spec) => (u64::from(spec.processes) * spec.mib, "processes x mib"),
@@ -197,7 +187,8 @@ impl ProgramSpec {
         }
     }
 
-    /// Threads of all its processes on a machine with so many CPUs, as far as its keys say, and which keys these are.
+    /// Threads of all processes on a machine with `cpus` CPUs as far as the keys give them, and the names of
+    /// these keys.
     pub fn threads(&self, cpus: usize) -> (u64, &'static str) {
         let of_each = |processes: u32, threads: Threads| {
             (u64::from(processes) * u64::from(threads.on(cpus)), "processes x threads")
@@ -214,7 +205,7 @@ impl ProgramSpec {
         }
     }
 
-    /// Threads that have a slice each of some MiB, if they do.
+    /// Number of threads with a slice each, and MiB that they divide; `None` if there are no slices.
     pub fn slices(&self, cpus: usize) -> Option<(u32, u64)> {
         match self {
             ProgramSpec::Numa01(spec) if spec.thread_local => Some((spec.threads.on(cpus), spec.mib)),
@@ -223,7 +214,7 @@ impl ProgramSpec {
         }
     }
 
-    /// Figures with a source, by their keys.
+    /// All figures (values with a source) and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         match self {
             ProgramSpec::Sharing(spec) => spec.figures_mut(),
@@ -233,7 +224,8 @@ impl ProgramSpec {
         }
     }
 
-    /// The program, started on a machine with so many CPUs; `random` gives each thread a stream of its own.
+    /// Starts the program on a machine with `cpus` CPUs; `random` gives each thread a random stream of its
+    /// own.
     pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
         Ok(match self {
             ProgramSpec::Numa01(spec) => Program::Streams(spec.start(cpus)),
@@ -248,7 +240,6 @@ impl ProgramSpec {
 }
 
 impl Program {
-    /// What there is.
     pub fn layout(&self) -> &Layout {
         match self {
             Program::Streams(program) => program.layout(),
@@ -259,7 +250,7 @@ impl Program {
         }
     }
 
-    /// What a reader of its results must know.
+    /// A caveat to print with the results.
     pub fn note(&self) -> Option<&str> {
         match self {
             Program::Samples(program) => program.note(),
@@ -267,7 +258,7 @@ impl Program {
         }
     }
 
-    /// Whether what `thread` does next depends on the time.
+    /// Whether the next operation of `thread` depends on the time.
     pub fn reads_clock(&self, thread: usize) -> bool {
         match self {
             Program::Streams(program) => program.reads_clock(thread),
@@ -276,8 +267,8 @@ impl Program {
         }
     }
 
-    /// Whether `thread` compares the time with a number in its process's data. While it stays on a CPU it does not: the number is
-    /// on its stack.
+    /// Whether `thread` compares the time with a value in its process's memory. A thread that stays on a node after
+    /// its first pass does not; that value is on its stack.
     pub fn uses_data(&self, thread: usize) -> bool {
         match self {
             Program::Streams(program) => program.uses_data(thread),
@@ -285,7 +276,8 @@ impl Program {
         }
     }
 
-    /// What `thread` does next at `now`, nanoseconds after the start; none when it has nothing more to do.
+    /// The next operation of `thread` at `now`, in nanoseconds since the start; `None` when the thread is
+    /// done.
     #[inline]
     pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
         match self {
@@ -298,28 +290,28 @@ impl Program {
     }
 }
 
-/// Threads of a program: so many, or as many as a share of the CPUs.
+/// Number of threads: absolute, or relative to the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Threads {
-    /// So many.
+    /// A fixed number.
     Number(u32),
-    /// One for each CPU, or for two.
+    /// Relative to the number of CPUs.
     PerCpus(PerCpus),
 }
 
-/// A share of the CPUs.
+/// Threads relative to the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PerCpus {
-    /// One for each.
+    /// One thread per CPU.
     All,
-    /// One for two.
+    /// One thread per two CPUs.
     Half,
 }
 
 impl Threads {
-    /// How many on a machine with so many CPUs, at least one.
+    /// Number of threads on a machine with `cpus` CPUs, at least one.
     pub fn on(self, cpus: usize) -> u32 {
         match self {
             Threads::Number(number) => number,
@@ -343,7 +335,7 @@ impl Number for Threads {
     }
 }
 
-/// What a key for threads takes.
+/// What a key for threads accepts, for errors.
 const THREADS: &str = "a whole number, \"all\" or \"half\" (of the CPUs)";
 
 impl<'de> Deserialize<'de> for Threads {
@@ -382,7 +374,7 @@ impl<'de> Deserialize<'de> for Threads {
     }
 }
 
-/// The layout of `processes` processes with the same areas and as many threads each.
+/// The layout of `processes` processes with the same areas and the same number of threads.
 fn equal_processes(processes: u32, areas: Vec<u64>, threads: u32) -> Layout {
     Layout {
         processes: vec![Process::new(areas); processes as usize],

@@ -1,6 +1,6 @@
-//! What a profiler saw: samples of which thread used which address.
+//! Replays samples of memory accesses that a profiler took: which thread used which address.
 //!
-//! Two formats:
+//! Two formats are read:
 //!
 //! ```text
 //!   time_ns,pid,tid,address,write            CSV, with this first line; the address in hex with 0x or decimal; write 0 or 1
@@ -10,19 +10,18 @@
 //!                                   perf script -F comm,pid,tid,cpu,time,event,addr,data_src   (after perf mem record)
 //! ```
 //!
-//! Whether a sample of perf is a store is what data_src says, `|OP STORE|`, where it is there and knows; else
-//! what the name of the event does: `cpu/mem-stores/P`. AMD's `ibs_op//` has one name for both, so it needs
-//! data_src.
+//! Whether a sample of perf is a store is given by `data_src`, as `|OP STORE|`, and otherwise by the name of
+//! the event, such as `cpu/mem-stores/P`. AMD's `ibs_op//` has one name for both, so it needs `data_src`.
 //!
-//! A page was stored to before anybody loads from it, but often by a store that was not sampled, and loads
-//! alone would all be of the kernel's page of zeroes, which is on no node and never scanned. So the first
-//! access to a page that the twin makes is a store, whatever was sampled: it places the page, where its
-//! thread is. All others are as sampled.
+//! A page must have been stored to before it was loaded from, but often that store was not sampled. Replaying
+//! loads only would access the zero page, which is on no node and is never scanned. So the first access to a
+//! page is replayed as a store, whatever was sampled; it allocates the page on the node of its thread. All
+//! later accesses are as sampled.
 //!
-//! Lines that begin with # are passed over. Addresses that lie within 64 MiB of each other become one area of their process.
-//! Those of the kernel, and 0, which stands for an address that the profiler does not know, are no memory of a process and
-//! are left out. A sample stands for one access at its time; what happened between samples is not known, so counts of
-//! faults are those of a program that uses memory so rarely. Use it to see where threads and pages belong, not how long
+//! Lines that begin with # are skipped. Addresses within 64 MiB of each other belong to one area of their
+//! process. Kernel addresses, and 0, with which profilers mark unknown addresses, are left out. A sample is
+//! one access at its time. Accesses between samples are unknown, so counts of hint faults are those of a
+//! program that accesses memory this rarely. The replay shows where threads and pages end up, not how long
 //! things take.
 
 use super::{Layout, Operation, Process};
@@ -32,10 +31,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 crate::keys! {
-    /// A file of samples, as scenarios name it.
+    /// A file of samples, as in a scenario.
     #[derive(Eq)]
     pub struct SampleFile {
-        /// Which.
         pub file: Recording,
     }
 }
@@ -46,18 +44,18 @@ crate::no_numbers!(Recording);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recording {
-    /// xz, which compresses with four threads; its file says how it was recorded.
+    /// xz, compressing with four threads; its file says how it was recorded.
     Xz,
-    /// One of somebody else, by its path.
+    /// A file of the user, by path.
     #[serde(untagged)]
     File(PathBuf),
 }
 
-/// Bytes between two addresses that are still one area.
+/// Largest distance in bytes between two addresses of one area.
 const GAP: u64 = 64 << 20;
-/// The first address of the upper half, which is the kernel's.
+/// The first address of the upper half, which belongs to the kernel.
 const KERNEL: u64 = 1 << 63;
-/// A thread that waits for its next sample computes for so long at a time, ns, so that a run can end meanwhile.
+/// Nanoseconds that a thread waiting for its next sample computes at a time, so that a run can end meanwhile.
 const WAIT: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +71,11 @@ struct Sample {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Samples {
     samples: Vec<Sample>,
-    /// How many others there were.
+    /// Number of samples left out.
     left_out: usize,
 }
 
-/// Reads samples of either format; an error names the line, what is wrong and what would be right.
+/// Parses samples of either format. The error names the line, what is wrong and what would be right.
 fn parse(bytes: &[u8]) -> Result<Samples, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
@@ -107,15 +105,15 @@ fn parse(bytes: &[u8]) -> Result<Samples, String> {
     }
 }
 
-/// What a file should have.
+/// What a file should contain, for errors.
 const EXPECTED: &str =
     "expected lines of perf script (not its perf.data), or CSV below time_ns,pid,tid,address,write";
-/// First line of CSV.
+/// First line of the CSV format.
 const HEADER: &str = "time_ns,pid,tid,address,write";
 /// Characters of a line that an error shows.
 const SHOWN: usize = 80;
 
-/// Whether a first line is that of CSV with other columns, or without their names.
+/// Whether the first line is that of a CSV file with other columns or without a header.
 fn is_other_csv(line: &str) -> bool {
     let mut words = line.split_whitespace();
     words.next().is_some_and(|first| first.contains(',')) && words.find_map(ids).is_none()
@@ -149,7 +147,7 @@ fn csv_sample(line: &str) -> Result<Sample, String> {
     })
 }
 
-/// pid/tid of a word of perf script.
+/// Parses the pid/tid word of a line of perf script.
 fn ids(word: &str) -> Option<(u32, u32)> {
     let (pid, tid) = word.split_once('/')?;
     Some((pid.parse().ok()?, tid.parse().ok()?))
@@ -175,7 +173,7 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
     let (Some(event), Some(address)) = (event, address) else {
         return Err(format!("no event and address behind the time; {expected}"));
     };
-    // Of data_src, perf prints the number and then what it means: 68100842 |OP LOAD|LVL L1 hit|SNP N/A|...
+    // For `data_src`, perf prints a number and then its meaning: 68100842 |OP LOAD|LVL L1 hit|SNP N/A|...
     let meaning = line.rsplit_once("|OP ").and_then(|(_, meaning)| meaning.split('|').next());
     let write = match meaning.map(str::trim) {
         Some("STORE") => true,
@@ -195,7 +193,7 @@ impl SampleFile {
         }
     }
 
-    /// Reads the file; an error says where in it what is wrong.
+    /// Reads the file. The error says what is wrong and on which line.
     pub fn read(&self) -> Result<SampledThreads, String> {
         match &self.file {
             Recording::Xz => SampledThreads::parse(include_bytes!("../../../../data/xz.samples.csv")),
@@ -216,19 +214,18 @@ impl SampleFile {
     }
 }
 
-/// Threads that do what was sampled.
+/// Threads that replay samples.
 #[derive(Clone, Debug)]
 pub struct SampledThreads {
     layout: Layout,
-    /// By thread: when, and what.
+    /// Times and accesses of each thread.
     accesses: Vec<std::vec::IntoIter<(u64, Touch)>>,
     waiting: Vec<Option<(u64, Touch)>>,
-    /// Process, area and page of those that were stored to.
+    /// Process, area and page of all pages that have been stored to.
     placed: HashSet<(u32, u32, u64)>,
     note: Option<String>,
 }
 
-/// An access.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
     area: u32,
@@ -237,7 +234,7 @@ struct Touch {
 }
 
 impl SampledThreads {
-    /// Reads samples of either format; an error says where in them what is wrong.
+    /// Parses samples of either format. The error says what is wrong and on which line.
     pub fn parse(bytes: &[u8]) -> Result<SampledThreads, String> {
         Ok(SampledThreads::new(parse(bytes)?))
     }
@@ -253,7 +250,7 @@ impl SampledThreads {
         for sample in &samples {
             addresses.entry(sample.pid).or_default().push(sample.address);
         }
-        // First page and pages of each area.
+        // First page and number of pages of each area.
         let areas: BTreeMap<u32, Vec<(u64, u64)>> = addresses
             .into_iter()
             .map(|(pid, mut addresses)| {
@@ -290,7 +287,7 @@ impl SampledThreads {
         }
     }
 
-    /// What a reader of the results must know.
+    /// A caveat to print with the results.
     pub(super) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -299,7 +296,7 @@ impl SampledThreads {
         &self.layout
     }
 
-    /// Computes until the next sample's time has come.
+    /// The next access, or computing until its time has come.
     pub(super) fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
         let (time, access) = self.waiting[thread].take().or_else(|| self.accesses[thread].next())?;
         if now < time {
@@ -307,7 +304,8 @@ impl SampledThreads {
             return Some(Operation::Compute { nanoseconds: (time - now).min(WAIT) });
         }
         let Touch { area, page, write } = access;
-        // Which thread is first is known only now: a busy CPU may have let another one go before it.
+        // Which thread is first is known only now: on a busy CPU, a thread may be later than it was in the
+        // recording.
         let places = self.placed.insert((self.layout.threads[thread], area, page));
         Some(Operation::Touch { area, page, write: write || places })
     }
@@ -403,7 +401,7 @@ mod tests {
             format!("{HEADER}\n0,1,1,4096,0\n0,1,1,4096,0\n0,1,2,4100,0\n0,2,3,4096,0\n1,1,2,4096,1\n");
         let mut threads = SampledThreads::new(parse(text.as_bytes()).unwrap());
         let touch = |write| Some(Operation::Touch { area: 0, page: 0, write });
-        // Thread 2 gets to it before thread 1, which was sampled first.
+        // Thread 2 gets there before thread 1, whose sample is earlier.
         let accesses = [1, 0, 0, 1, 2].map(|thread| threads.next(thread, 1));
         assert_eq!(accesses, [touch(true), touch(false), touch(false), touch(true), touch(true)]);
     }
@@ -444,7 +442,7 @@ mod tests {
         assert_eq!(threads.accesses.iter().map(ExactSizeIterator::len).sum::<usize>(), 10_891);
     }
 
-    /// Goes through what can be read, with a clock that jumps.
+    /// Runs all threads of a file that can be read, with a clock that jumps.
     fn run_through(bytes: &[u8]) {
         let Ok(mut threads) = SampledThreads::parse(bytes) else { return };
         let layout = threads.layout().clone();

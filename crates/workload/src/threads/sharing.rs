@@ -1,15 +1,16 @@
 //! Groups of threads that share memory.
 //!
 //! ```text
-//!   group 0   t0 t1 t2 t3  ──► its own area, by chance, `private_share` of all accesses
+//!   group 0   t0 t1 t2 t3  ──► its own area, random pages, `private_share` of all accesses
 //!   group 1   t4 t5 t6 t7  ──► its own area
 //!                │
-//!                └───────────► the area of all, the rest of the accesses
+//!                └───────────► the shared area, the rest of the accesses
 //! ```
 //!
-//! Like SPECjbb: the threads of a warehouse mostly use that warehouse's objects, in one large heap. A transaction is a
-//! number of objects that are looked up by chance, each a cache line that no cache holds, and some computing. Whether groups
-//! are in one process or in one each decides whose page faults are seen as whose.
+//! SPECjbb is like this: the threads of a warehouse mostly use the objects of that warehouse, in one large
+//! heap. A transaction accesses a number of random objects, each a cache line that is in no cache, and
+//! computes. Whether the groups are one process or one process each decides which threads NUMA balancing
+//! groups by their faults (`task_numa_group`).
 
 use super::{Layout, Operation, Process, Threads};
 use crate::demand::{MIB_PAGES, nanoseconds};
@@ -20,27 +21,27 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 crate::keys! {
-    /// Groups of threads, as scenarios describe them.
+    /// Groups of threads, as in a scenario.
     pub struct Sharing {
-        /// How many groups.
+        /// Number of groups.
         pub groups: u32 => PROCESSES,
         /// Threads of all groups together.
         pub threads: Threads => THREADS,
-        /// Each group is a process of its own; otherwise all are one.
+        /// Whether each group is a process of its own; otherwise all are one process.
         #[serde(default)]
         pub processes: bool,
-        /// Memory of each group, MiB.
+        /// Memory of each group in MiB.
         pub mib: u64 => MIB,
-        /// Memory that all groups of a process share, MiB.
+        /// Memory that all groups of a process share, in MiB.
         #[serde(default)]
         pub shared_mib: u64 => MIB.or_none(),
-        /// Part of accesses that go to the group's own memory, 0 to 1.
+        /// Share of accesses to the group's own memory, 0 to 1.
         pub private_share: Figure => SHARE,
-        /// Part of accesses that store, 0 to 1.
+        /// Share of accesses that store, 0 to 1.
         pub write_share: Figure => SHARE,
-        /// Accesses of a transaction.
+        /// Accesses per transaction.
         pub accesses: u32 => TIMES,
-        /// Computing of a transaction.
+        /// CPU time of a transaction in nanoseconds.
         pub compute_ns: Figure => NANOSECONDS,
     }
 }
@@ -71,7 +72,7 @@ impl Sharing {
         let threads = self.threads.on(cpus).max(self.groups);
         let group_of = |thread: u32| (u64::from(thread) * u64::from(self.groups) / u64::from(threads)) as u32;
         let (own, shared) = (self.mib * MIB_PAGES, self.shared_mib * MIB_PAGES);
-        // The area of all comes first.
+        // The shared area comes first.
         let areas = |groups: u32| {
             let own = std::iter::repeat_n(own, groups as usize);
             std::iter::once(shared.max(1)).chain(own).collect()
@@ -102,9 +103,9 @@ impl Sharing {
 
 #[derive(Clone, Debug)]
 struct SharingThread {
-    /// Its group's.
+    /// Index of its group's area.
     area: u32,
-    /// Accesses that the transaction still makes.
+    /// Accesses left of the current transaction.
     left: u32,
     computed: bool,
     random: Pcg64Mcg,
@@ -114,7 +115,7 @@ struct SharingThread {
 #[derive(Clone, Debug)]
 pub struct SharingThreads {
     layout: Layout,
-    /// Of the shared area, and of a group's.
+    /// Pages of the shared area and of a group's area.
     pages: [u64; 2],
     private_share: f64,
     write_share: f64,

@@ -1,4 +1,4 @@
-//! What threads ask for: streams and samples of the pages that they share.
+//! Tests of the operations of threads: streams, sharing, hot sets, builds and samples.
 
 use super::*;
 use crate::demand::kernel_build::pages_of;
@@ -12,7 +12,7 @@ fn program(text: &str, cpus: usize) -> Program {
     spec.start(cpus, Pcg64Mcg::seed_from_u64).unwrap()
 }
 
-/// All that a thread does, while time stands still.
+/// All operations of a thread, with the clock stopped.
 fn all(program: &mut Program, thread: usize) -> Vec<Operation> {
     std::iter::from_fn(|| program.next(thread, 0)).collect()
 }
@@ -69,7 +69,7 @@ fn slices_cover_memory_once() {
                 }
             }
         }
-        // numa01 clears all of it in each thread first.
+        // In numa01 every thread first clears all memory.
         let expected = if text.contains("numa01") { 4 + 3 } else { 4 };
         assert!(times.iter().all(|&times| times == expected), "{text}: {times:?}");
     }
@@ -199,7 +199,7 @@ fn a_build_is_one_process_after_the_other() {
     let (mut computed, mut touches, mut moves, mut processes, mut jobs) = (0, 0, 0, 0, 0);
     let (mut system_calls, mut pages, mut most_areas, mut late) = (0, 0, 0, 0);
     for thread in 0..2 {
-        // Of each area, how many pages are in use and how many it has.
+        // For each area, pages in use and pages mapped.
         let mut areas: Vec<(u64, u64)> = Vec::new();
         for operation in all(&mut program, thread) {
             match operation {
@@ -233,7 +233,7 @@ fn a_build_is_one_process_after_the_other() {
     }
     assert_eq!(jobs, 41, "all jobs and the tail");
     assert!(processes > 200, "{processes}");
-    // A thread begins with a process, and another one is there when its last one has ended.
+    // A thread begins with a process, and its last process has just ended when the thread does.
     assert_eq!(system_calls, (processes - 2) * 3_000_000);
     let profile = ProcessProfile::kernel_build().unwrap();
     let recorded = profile.units()[..40].iter().flatten().chain(profile.tail());
