@@ -1,6 +1,6 @@
-//! How fast access traces are read.
+//! Benchmarks of reading access traces.
 //!
-//! Budget: 50 M accesses/s of an oracleGeneral file, so that reading stays cheap beside a replay.
+//! Budget: 50 M accesses/s from an oracleGeneral file, so that reading is cheap compared with a replay.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,14 +11,14 @@ use divan::counter::ItemsCount;
 use tempfile::TempDir;
 use workload::access::{self, PageNumbers};
 
-/// Accesses of a trace, of half as many objects.
+/// Number of accesses in a trace; it has half as many objects.
 const ACCESSES: u32 = 4_000_000;
 
 fn main() {
     divan::main();
 }
 
-/// Objects in an order that has no pattern, most of them seen twice.
+/// Objects in an order without pattern, most of them twice.
 fn objects() -> impl Iterator<Item = u64> {
     (0..u64::from(ACCESSES)).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 12 & 0x1f_ffff)
 }

@@ -1,7 +1,7 @@
-//! How fast demand is made.
+//! Benchmarks of generating demand.
 //!
-//! Budget: 60 M operations/s of fio's jobs, so that a page-cache access costs more in the kernel than in the program;
-//! 30 M operations/s of MongoDB's, whose cache is far larger than the CPU's.
+//! Budget: 60 M operations/s of fio's jobs, so that a page-cache access costs more in the kernel than in the
+//! program; 30 M operations/s of MongoDB's, whose cache is far larger than the CPU's.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

@@ -1,12 +1,12 @@
-//! Makes a process profile of a recorded build: how `data/kbuild.profile` was made.
+//! Distils a process profile from the trace of a build; `data/kbuild.profile` was made with it.
 //!
 //! ```text
 //! mmtwin record -o build.parquet -- make -s -j2 vmlinux
 //! cargo run --release -p workload --example distil -- build.parquet data/kbuild.profile 2
 //! ```
 //!
-//! The last argument keeps one job of make in that many. Record with `kernel.pid_max` above the number of
-//! processes: where a pid comes twice, the trace has a name only for the last process.
+//! With a last argument of N, one of N jobs of make is kept. Record with `kernel.pid_max` above the number of
+//! processes: if a pid is reused, the trace has only the name of the last process.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! A hash of what a Parquet file says, kept in the file, so that a flipped bit is not read as another value.
+//! A hash of the values in a Parquet file, stored in the file, so that a flipped bit is not read as another
+//! value.
 //!
 //! ```text
 //!   writer   rows, texts ──► ContentHasher ──► ContentHash, in the file under the key `mmtwin.content_hash`:
@@ -7,12 +8,13 @@
 //!   reader   rows, texts ──► ContentHasher ──► the same, or the file is damaged
 //! ```
 //!
-//! Hashed are values, not the bytes that stand for them: a column has the same hash however its rows are cut into batches
-//! and row groups, encoded and packed, and text has the same with and without a dictionary. Name, type, number of rows and
-//! places of nulls count. There is one hash a column, so who reads some columns checks these. The texts are those of
-//! the file's key-value metadata, each under its key.
+//! The hash covers values, not their encoding: a column has the same hash however its rows are cut into
+//! batches and row groups, encoded and compressed, and text has the same hash with and without a dictionary.
+//! A column's name, type, number of rows and positions of nulls are part of its hash. Each column has its own
+//! hash, so a reader of some columns checks only those. `texts` are entries of the file's key-value metadata,
+//! hashed under their keys.
 //!
-//! It is xxHash (XXH3, 128 bits): it finds what disks, copies and memory do to a file, not what a forger does.
+//! The hash is xxHash (XXH3, 128 bits): it detects corruption by disks, copies and memory, not forgery.
 
 use std::collections::BTreeMap;
 
@@ -25,32 +27,32 @@ use crate::table::{self, Field, Footer, Rows};
 /// Key of the hash in a Parquet file's metadata.
 pub const CONTENT_HASH_KEY: &str = "mmtwin.content_hash";
 
-/// Why a file's hash cannot be made, or is not that of what was read.
+/// Why a file's content hash cannot be computed, or does not match the values that were read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ContentHashError {
-    /// Rows lack a column, or have it with another type than the table has.
+    /// The rows lack a column, or have it with a type other than the table's.
     #[error("column `{0}` is missing or changes its type")]
     Column(String),
-    /// The text in the file is no hash.
+    /// The metadata entry is not a content hash.
     #[error("its content hash cannot be read: {0}")]
     Unreadable(String),
-    /// Other rows were written.
+    /// The file has another number of rows than its hash says.
     #[error("{found} rows were read, {written} were written")]
     Rows {
-        /// By the hash.
+        /// According to the hash.
         written: u64,
         /// In the file.
         found: u64,
     },
-    /// There is no hash, although the file's format has one.
+    /// The file has no hash, although its format requires one.
     #[error("its content hash is missing")]
     Missing,
-    /// Something was written otherwise.
+    /// A column or text does not match its hash; the string names which.
     #[error("{0} is not what was written: its content hash differs")]
     Differs(String),
 }
 
-/// What a file says, hashed. See the module's text for what counts.
+/// The hash of a file's columns and metadata texts; the module's header says what it covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentHash {
@@ -60,13 +62,13 @@ pub struct ContentHash {
 }
 
 impl ContentHash {
-    /// For a writer to put into the file.
+    /// The metadata entry that a writer stores in the file.
     pub fn key_value(&self) -> KeyValue {
         let text = serde_json::to_string(self).expect("numbers and texts are JSON");
         KeyValue::new(CONTENT_HASH_KEY.to_string(), text)
     }
 
-    /// The hash that stands in a file, if one does.
+    /// Reads the hash from the file's metadata; `None` if the file has none.
     pub fn in_file(footer: &Footer) -> Result<Option<ContentHash>, ContentHashError> {
         if !footer.has(CONTENT_HASH_KEY) {
             return Ok(None);
@@ -76,13 +78,14 @@ impl ContentHash {
             .map_err(|error| ContentHashError::Unreadable(error.to_string()))
     }
 
-    /// One hash for all of it, where many stand in one file.
+    /// One hash over all columns and texts, for documents that list the hashes of many files.
     pub fn digest(&self) -> String {
         let text = serde_json::to_string(self).expect("numbers and texts are JSON");
         format!("{:032x}", XxHash3_128::oneshot(text.as_bytes()))
     }
 
-    /// Compares this hash, the file's, with that of what was `read`: perhaps not all columns and texts, but all rows.
+    /// Compares this hash, stored in the file, with the hash of what was `read`, which may lack columns and
+    /// texts but not rows.
     pub fn check(&self, read: &ContentHash) -> Result<(), ContentHashError> {
         if self.rows != read.rows {
             return Err(ContentHashError::Rows { written: self.rows, found: read.rows });
@@ -101,7 +104,7 @@ impl ContentHash {
     }
 }
 
-/// The first of those that were read which was not written so.
+/// The first column or text of `read` whose hash is not the one that was written.
 fn other<'a>(written: &BTreeMap<String, String>, read: &'a BTreeMap<String, String>) -> Option<&'a str> {
     read.iter().find(|(name, hash)| written.get(*name) != Some(*hash)).map(|(name, _)| name.as_str())
 }
@@ -111,16 +114,16 @@ fn hashed<'a>(texts: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<Strin
     texts.map(|(key, text)| (key.to_string(), hash(text))).collect()
 }
 
-/// Holds the rows of a file that are read against the hash that stands there.
+/// Checks the rows that are read from a file against the content hash stored in it.
 pub struct ContentCheck {
-    /// Nothing where files have none.
+    /// `None` if the file has no hash.
     written: Option<ContentHash>,
     read: ContentHasher,
 }
 
 impl ContentCheck {
-    /// Of a file with this `footer`, of which columns are read as `fields`. The texts under `keys` are checked now. With
-    /// `required` a file without a hash is refused.
+    /// Starts checking a file with this `footer` whose columns are read as `fields`. The metadata texts under
+    /// `keys` are checked at once. If `required`, a file without a hash is an error.
     pub fn begin(
         footer: &Footer,
         fields: &[Field],
@@ -139,18 +142,18 @@ impl ContentCheck {
         Ok(ContentCheck { written, read: ContentHasher::new(fields) })
     }
 
-    /// The next rows.
+    /// Hashes the next rows.
     pub fn add(&mut self, rows: &Rows) -> Result<(), ContentHashError> {
         if self.written.is_some() { self.read.add(rows) } else { Ok(()) }
     }
 
-    /// All rows were read: whether they are those that were written.
+    /// Compares the hash of all rows read with the one in the file.
     pub fn finish(&self) -> Result<(), ContentHashError> {
         self.written.as_ref().map_or(Ok(()), |written| written.check(&self.read.finish(&[])))
     }
 }
 
-/// Makes a [`ContentHash`] while rows go by.
+/// Computes a [`ContentHash`] row by row.
 pub struct ContentHasher {
     rows: u64,
     columns: Vec<Column>,
@@ -159,18 +162,18 @@ pub struct ContentHasher {
 struct Column {
     field: Field,
     values: XxHash3_128,
-    /// The rows without a value.
+    /// The numbers of the rows that are null.
     nulls: XxHash3_128,
 }
 
 impl ContentHasher {
-    /// Hashes the columns of a table of `fields`.
+    /// Starts hashing a table with these columns.
     pub fn new(fields: &[Field]) -> ContentHasher {
         let column = |&field: &Field| Column { field, values: XxHash3_128::new(), nulls: XxHash3_128::new() };
         ContentHasher { rows: 0, columns: fields.iter().map(column).collect() }
     }
 
-    /// The next rows, whose columns are those of the table.
+    /// Hashes the next rows, whose columns must be those of the table.
     pub fn add(&mut self, rows: &Rows) -> Result<(), ContentHashError> {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let found = rows.columns().get(at);
@@ -181,7 +184,7 @@ impl ContentHasher {
         Ok(())
     }
 
-    /// The hash of all rows so far, and of `texts`: keys of the file's metadata and what stands there.
+    /// The hash of all rows so far and of `texts`, pairs of metadata key and value.
     pub fn finish(&self, texts: &[(&str, &str)]) -> ContentHash {
         let columns =
             self.columns.iter().map(|column| (column.field.name().into(), column.finish(self.rows)));
@@ -190,7 +193,7 @@ impl ContentHasher {
 }
 
 impl Column {
-    /// Hashes rows, the first of which is row `row`.
+    /// Hashes a batch of rows; `row` is the number of the first.
     fn add(&mut self, row: u64, column: &table::Column) {
         column.nulls().for_each(|null| self.nulls.write(&(row + null as u64).to_le_bytes()));
         column.values().bytes(|bytes| self.values.write(bytes));
@@ -231,7 +234,7 @@ mod tests {
         Column::optional(values.iter().copied(), |values| Values::Text(values.collect()))
     }
 
-    /// Rows from one to before another of a table of four columns.
+    /// Rows `from..to` of a table of four columns.
     fn rows(from: u32, to: u32) -> Table {
         let rows = from..to;
         let time = rows.clone().map(|row| (row % 7 != 0).then_some(u64::from(row)));
@@ -322,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_hash_is_what_it_was() {
-        // Files that were written with it are read by later versions.
+        // Later versions must be able to check files written with this version.
         let text = hash(&table(), &[("document", "{}")]).key_value().value.unwrap();
         let expected = "{\"rows\":100,\"columns\":{\"name\":\"a1e55f61d9e0c588b0dd5b988c614f5a\",\
                         \"time\":\"0a93214eadc74a9c3829ed51cb5f27b2\",\

@@ -1,12 +1,12 @@
-//! Damage, as disks, copies and memory do it to a file: for tests of what reads it.
+//! Corrupts files as disks, copies and memory do, for tests of readers.
 
 use std::fmt::Debug;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Reads `mutants` of `whole`, each with one thing wrong: a flipped bit, a cut, pieces that are swapped, repeated, blank or
-/// missing. Each must be refused or read as `whole` is.
+/// Reads `mutants` corrupted copies of `whole`, each with one fault: a flipped bit, a truncation, or pieces
+/// that are swapped, repeated, zeroed or missing. Every copy must be refused or read as `whole` is.
 pub fn is_noticed<T: PartialEq + Debug>(
     whole: &[u8],
     mutants: u64,
@@ -21,11 +21,11 @@ pub fn is_noticed<T: PartialEq + Debug>(
             Err(_) => refused += 1,
         }
     }
-    // Some bits say nothing: names of the writer, statistics that nobody reads.
+    // Some bits carry no values: the writer's name, column statistics that no reader uses.
     assert!(refused > mutants / 2, "{refused} of {mutants} were refused");
 }
 
-/// The mutant of that number.
+/// The copy with fault number `seed`.
 fn mutant(whole: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut bytes = whole.to_vec();

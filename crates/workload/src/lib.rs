@@ -1,6 +1,14 @@
-//! What programs ask for: operations, generators, recorded demand and recorded accesses.
+//! What programs ask of the memory manager: recorded traces and processes, generated demand, and recorded
+//! page accesses.
+//!
+//! Nothing here knows how a kernel answers. [`trace`] holds what the page allocator of a real kernel was
+//! asked for, [`process`] profiles of processes made from such traces, [`mappings`] VMAs and first touches of
+//! pages, [`access`] page accesses in the formats of other tools, [`demand`] generators of programs that run
+//! out of memory, and [`threads`] threads that share memory. All tables on disk are Parquet ([`table`]) with
+//! a hash of their values ([`content_hash`]).
 
-/// An enum whose table in a scenario says by its key `kind` which one it is.
+/// Declares an enum for a table of a scenario whose key `kind` names the variant; every other key belongs to
+/// that variant.
 #[macro_export]
 macro_rules! kinds {
     (
@@ -17,18 +25,19 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// All kinds.
+            /// The values that the key `kind` takes.
             $visibility const KINDS: &'static [&'static str] = &[$($kind),*];
 
-            /// What the key says.
+            /// The value of the key `kind`.
             $visibility fn kind(&self) -> &'static str {
                 match self {
                     $($name::$variant(_) => $kind,)*
                 }
             }
 
-            /// What is wrong with the other keys of a table of this kind, with their places: where serde looks for the
-            /// kind it forgets where everything else stands.
+            /// The error in the other keys of a table of this kind, with the place of the key. Serde's
+            /// internally tagged enums buffer the table while they look for the tag, and so lose those
+            /// places.
             $visibility fn error_in<'de, D: serde::Deserializer<'de>>(kind: &str, keys: D) -> Option<D::Error> {
                 match kind {
                     $($kind => <$spec as serde::Deserialize>::deserialize(keys).err(),)*

@@ -1,23 +1,24 @@
-//! Files that somebody asked to have written.
+//! Output files that the user asked for.
 //!
 //! ```text
-//!   what is at the path now             what becomes of it
-//!   nothing                             a file, whole from its first moment on
-//!   a regular file                      replaced by a whole one, where that was asked for; otherwise refused
-//!   a symbolic link                     what it leads to is judged; the link stays
+//!   at the path now                     on writing
+//!   nothing                             a new file, which appears only when it is complete
+//!   a regular file                      replaced by the complete new file with --force; refused otherwise
+//!   a symbolic link                     decided by its target; the link stays
 //!   a pipe, a character device          written to: a FIFO, /dev/null, /dev/full
 //!   this program's standard output      written to, whatever it is: /dev/stdout
 //!   a directory, a socket, a disk       refused
 //!
-//!   create   .mmtwin-x7Tq.partial in the same directory, by a name that nobody can have planted
-//!   finish   on disk ──► the file's own name ──► the directory on disk
+//!   create   .mmtwin-x7Tq.partial in the same directory, under a random name that nobody can have planted
+//!   finish   fsync ──► rename to the path ──► fsync of the directory
 //! ```
 //!
-//! A symbolic link or FIFO in a directory to which everybody can write, as /tmp is, is not used if somebody else put it
-//! there: the kernel's `fs.protected_symlinks` and `fs.protected_fifos`, which renames go past.
+//! A symbolic link or FIFO in a directory that everybody can write to, such as /tmp, is refused if another
+//! user put it there. The kernel's `fs.protected_symlinks` and `fs.protected_fifos` do the same for open(2),
+//! but not for rename(2).
 //!
-//! Files are locked (flock) while they are written. One that nobody has locked was left by a process that was killed;
-//! [`remove_abandoned`] removes those of a directory.
+//! Partial files are locked (`flock`) while they are written. A partial file without a lock was left by a
+//! process that was killed; [`remove_abandoned`] removes those of a directory.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
@@ -30,68 +31,61 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
-/// Names of files that are being written begin and end with these.
+/// Prefix and suffix of the names of partial files.
 const PREFIX: &str = ".mmtwin-";
 const SUFFIX: &str = ".partial";
 
-/// Symbolic links that are followed one after another, as many as the kernel follows.
+/// How many symbolic links are followed in a row; the kernel's limit (`MAXSYMLINKS`).
 const MOST_LINKS: usize = 40;
 
-/// Why something cannot be written.
+/// Why an output file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// There is a file, and it is not to be replaced.
+    /// A file exists and may not be replaced.
     #[error("{} exists; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
-    /// Its directory is not there.
+    /// The directory of the output file does not exist.
     #[error("{}: no directory {}; make it, or write elsewhere", .path.display(), .directory.display())]
     NoDirectory {
-        /// What was to be written.
+        /// The output file.
         path: PathBuf,
-        /// The directory that it was to be in.
         directory: PathBuf,
     },
-    /// It is nothing that can be written or replaced.
+    /// The path is something that can be neither written to nor replaced.
     #[error("{} is {kind}; choose another name", .path.display())]
     Kind {
-        /// What was to be written.
+        /// The output file.
         path: PathBuf,
-        /// What is there.
+        /// What is at the path, for example "a directory".
         kind: &'static str,
     },
-    /// Somebody else has put something there that leads elsewhere.
+    /// Another user put a link or FIFO into a directory that everybody can write to.
     #[error(
         "{} is {kind} of user {owner} in a directory to which everybody can write; remove it, or write elsewhere",
         .path.display()
     )]
     Planted {
-        /// What is there.
         path: PathBuf,
-        /// What it is.
+        /// What is at the path, for example "a FIFO".
         kind: &'static str,
-        /// Whose it is.
+        /// The uid of the owner.
         owner: u32,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// What to do about a file that is there already.
+/// What to do about a file that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and writing is refused.
+    /// Keep the file and refuse to write.
     Keep,
-    /// It is replaced once the new one is whole.
+    /// Replace it once the new file is complete.
     Replace,
 }
 
-/// A place that can be written to. Nothing is changed yet.
+/// A path that was checked to be writable. Nothing has been changed on disk yet.
 #[derive(Clone, Debug)]
 pub struct Output {
     path: PathBuf,
@@ -101,7 +95,7 @@ pub struct Output {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Destination {
-    /// A regular file, there or not, by a path that ends in no link.
+    /// A regular file, existing or not; the last component of the path is not a symbolic link.
     File(PathBuf),
     /// A pipe or character device.
     Stream,
@@ -109,7 +103,7 @@ enum Destination {
 }
 
 impl Output {
-    /// Judges `path`.
+    /// Checks that `path` can be written to.
     pub fn at(path: impl Into<PathBuf>, existing: Existing) -> Result<Output, OutputError> {
         let path = path.into();
         let destination = destination(&path)?;
@@ -128,7 +122,7 @@ impl Output {
         &self.path
     }
 
-    /// The file that will be there, unless it is a stream.
+    /// The path of the file that will be written, or `None` for a stream.
     pub fn file(&self) -> Option<&Path> {
         match &self.destination {
             Destination::File(target) => Some(target),
@@ -136,12 +130,13 @@ impl Output {
         }
     }
 
-    /// It is what this program prints to.
+    /// Whether the output is this program's standard output.
     pub fn is_standard_output(&self) -> bool {
         self.destination == Destination::StandardOutput
     }
 
-    /// Begins to write. What stands there stays until [`OutputFile::finish`]; a FIFO waits for its reader.
+    /// Starts writing. A file at the path stays until [`OutputFile::finish`]. Opening a FIFO blocks until it
+    /// has a reader.
     pub fn create(&self) -> Result<OutputFile, OutputError> {
         let failed = |source| OutputError::Io { path: self.path.clone(), source };
         let sink = match &self.destination {
@@ -161,7 +156,8 @@ impl Output {
     }
 }
 
-/// Something being written. Dropped unfinished, it leaves what was there.
+/// An output being written. If it is dropped before [`finish`](Self::finish), the file at its path stays as
+/// it was.
 #[derive(Debug)]
 pub struct OutputFile {
     output: Output,
@@ -181,7 +177,7 @@ impl OutputFile {
         self.output.path()
     }
 
-    /// Gives the file its name. Returns how many bytes were written.
+    /// Renames the finished file to its path. Returns the number of bytes written.
     pub fn finish(self) -> Result<u64, OutputError> {
         let OutputFile { output, sink, bytes } = self;
         let failed = |source| OutputError::Io { path: output.path.clone(), source };
@@ -221,14 +217,14 @@ impl Write for OutputFile {
     }
 }
 
-/// Writes `bytes` to `path`, in place of the file that may be there.
+/// Writes `bytes` to `path`, replacing a file that may be there.
 pub fn write(path: impl Into<PathBuf>, bytes: &[u8]) -> Result<(), OutputError> {
     let mut file = Output::at(path, Existing::Replace)?.create()?;
     file.write_all(bytes).map_err(|source| OutputError::Io { path: file.path().to_path_buf(), source })?;
     file.finish().map(|_| ())
 }
 
-/// Removes what killed processes of this user were writing to files of `directory`. Their paths.
+/// Removes the partial files in `directory` that killed processes of this user left. Returns their paths.
 pub fn remove_abandoned(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -239,7 +235,7 @@ pub fn remove_abandoned(directory: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-        // Gone meanwhile, or nothing of ours.
+        // The file has been removed meanwhile, or cannot be opened and so is not ours.
         let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(entry.path()) else { continue };
         let metadata = file.metadata()?;
         let is_own = metadata.is_file() && metadata.uid() == geteuid().as_raw();
@@ -252,7 +248,7 @@ pub fn remove_abandoned(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(removed)
 }
 
-/// A new file in `directory`, locked.
+/// Creates a locked partial file in `directory`.
 fn partial_file(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
         let file = tempfile::Builder::new()
@@ -261,11 +257,11 @@ fn partial_file(directory: &Path) -> io::Result<NamedTempFile> {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)?;
         match flock(&file, FlockOperation::LockExclusive) {
-            // Where nothing can be locked nothing is taken for abandoned either.
+            // On a file system without locks, no partial file is taken for abandoned either.
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
             Err(error) => return Err(error.into()),
         }
-        // Between its creation and its lock it looked abandoned.
+        // Before it was locked, another process may have removed it as abandoned.
         if file.as_file().metadata()?.nlink() > 0 {
             return Ok(file);
         }
@@ -292,7 +288,7 @@ fn destination(path: &Path) -> Result<Destination, OutputError> {
     let is_standard_output =
         standard_output.is_ok_and(|out| (out.dev(), out.ino()) == (metadata.dev(), metadata.ino()));
     if metadata.is_file() && !is_standard_output {
-        // What is open under a number may have lost its name.
+        // A file open as /dev/fd/N may have been unlinked.
         let named = fs::symlink_metadata(&target).map_err(failed)?;
         return match (named.dev(), named.ino()) == (metadata.dev(), metadata.ino()) {
             true => Ok(Destination::File(target)),
@@ -312,7 +308,7 @@ fn destination(path: &Path) -> Result<Destination, OutputError> {
     Ok(if is_standard_output { Destination::StandardOutput } else { Destination::Stream })
 }
 
-/// Why something that is no regular file is not written to.
+/// What the file is, if it cannot be written to as a stream.
 fn stream_problem(metadata: &Metadata) -> Option<&'static str> {
     let there = metadata.file_type();
     (!there.is_fifo() && !there.is_char_device()).then(|| kind(metadata))
@@ -331,7 +327,7 @@ fn kind(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// Where the links lead that `path` ends in.
+/// Follows the symbolic links that `path` ends in.
 fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
     let mut target = path.to_path_buf();
     for _ in 0..MOST_LINKS {
@@ -349,7 +345,8 @@ fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
     Err(OutputError::Io { path: path.to_path_buf(), source })
 }
 
-/// Refuses what another user put into a directory to which everybody can write, and whose owner that is not.
+/// Refuses a file that another user put into a directory that everybody can write to (sticky, such as /tmp),
+/// unless that user owns the directory.
 fn refuse_planted(path: &Path, metadata: &Metadata, kind: &'static str) -> Result<(), OutputError> {
     const STICKY_AND_OTHERS_WRITE: u32 = 0o1002;
     let Ok(directory) = fs::metadata(directory_of(path)) else { return Ok(()) };
@@ -361,7 +358,7 @@ fn refuse_planted(path: &Path, metadata: &Metadata, kind: &'static str) -> Resul
     Ok(())
 }
 
-/// The directory of a path; that of a bare name is the working directory.
+/// The parent directory of `path`, or `.` if it has none.
 pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -399,7 +396,7 @@ mod tests {
         assert_eq!((fs::read(&path).unwrap(), names(directory.path())), (b"new".to_vec(), vec!["a".into()]));
         let error = Output::at(&path, Existing::Keep).unwrap_err().to_string();
         assert!(error.ends_with("a exists; choose another name, or replace it with --force"), "{error}");
-        // It came while the new one was written.
+        // The file appeared while the new one was being written.
         let other = directory.path().join("b");
         let file = Output::at(&other, Existing::Keep).unwrap().create().unwrap();
         fs::write(&other, "theirs").unwrap();
@@ -489,7 +486,7 @@ mod tests {
         std::os::unix::fs::chown(&fifo, Some(1000), Some(1000)).unwrap();
         assert!(matches!(write(&fifo, b"x"), Err(OutputError::Planted { kind: "a FIFO", .. })));
         assert_eq!(fs::read(&target).unwrap(), b"precious");
-        // Elsewhere a link is its owner's business.
+        // In other directories only its owner can have made the link.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         write(&link, b"x").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"x");

@@ -1,4 +1,4 @@
-//! Parquet files that are written row by row, with a document and a hash of all that they say.
+//! Parquet files written row by row, with a JSON document and a content hash in the metadata.
 //!
 //! ```text
 //!   create   what stands there stays
@@ -15,23 +15,24 @@ use crate::output::OutputFile;
 use crate::table::{Field, Rows, TableWriter};
 use crate::trace::TraceError;
 
-/// Rows that are handed to [`ParquetFile::write`] at a time.
+/// Rows passed to [`ParquetFile::write`] at a time.
 pub(crate) const BATCH: usize = 1 << 16;
 
-/// Rows in one row group: what a writer holds in memory.
+/// Rows in a row group; a writer holds one row group in memory.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
-/// A Parquet file that is being written. Dropped unfinished, it leaves what was there.
+/// A Parquet file being written. If it is dropped before [`finish`](Self::finish), the file at its path stays
+/// as it was.
 pub(crate) struct ParquetFile {
     name: String,
     hasher: ContentHasher,
     writer: TableWriter<OutputFile>,
-    /// The next row group's.
+    /// Rows collected for the next row group.
     rows: Vec<Rows>,
 }
 
 impl ParquetFile {
-    /// Begins to write rows of `fields` to `output`.
+    /// Starts writing rows with columns `fields` to `output`.
     pub fn create(
         output: OutputFile,
         fields: &[Field],
@@ -43,12 +44,11 @@ impl ParquetFile {
         Ok(ParquetFile { name, hasher: ContentHasher::new(fields), writer, rows: Vec::new() })
     }
 
-    /// The name that it will bear.
+    /// The path under which the finished file will appear.
     pub fn name(&self) -> String {
         self.name.clone()
     }
 
-    /// Adds rows.
     pub fn write(&mut self, rows: Rows) -> Result<(), TraceError> {
         let hashed = self.hasher.add(&rows).map_err(|error| ParquetError::External(error.into()));
         hashed.map_err(|source| TraceError::Write { file: self.name.clone(), source })?;
@@ -67,7 +67,8 @@ impl ParquetFile {
             .map_err(|source| TraceError::Write { file: self.name.clone(), source })
     }
 
-    /// Adds `document` under `key` and gives the file its name. Returns its size in bytes.
+    /// Stores `document` under the metadata key `key`, writes the footer and renames the file to its path.
+    /// Returns its size in bytes.
     pub fn finish(mut self, key: &str, document: String) -> Result<u64, TraceError> {
         self.write_group()?;
         let ParquetFile { name, hasher, writer, .. } = self;

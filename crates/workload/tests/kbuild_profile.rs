@@ -1,10 +1,10 @@
-//! The committed profile against the totals of the recording that it was made of, and against the page of the
-//! manual that shows both.
+//! Compares the committed profile with the totals of the recording from which it was made, and with the page
+//! of the manual that shows both.
 
 use std::collections::BTreeMap;
 use workload::process::{Operation, ProcessProfile, Quantiles, Summary};
 
-/// Kinds with fewer processes than this are too few to compare a sample of them.
+/// Kinds with fewer processes are too small to compare a sample of them.
 const ENOUGH: u64 = 300;
 
 fn profile() -> ProcessProfile {
@@ -15,7 +15,8 @@ fn kept(profile: &ProcessProfile) -> BTreeMap<&str, Summary> {
     profile.summary(0..profile.len() as u32)
 }
 
-/// Pages allocated a CPU second; shares of them that the process frees itself, and that it frees of others.
+/// Pages allocated per CPU second; the shares of them that the process frees itself, and that it frees of
+/// other processes.
 fn rates(summary: &Summary) -> [f64; 3] {
     let pages = summary.allocated_pages as f64;
     [
@@ -25,7 +26,7 @@ fn rates(summary: &Summary) -> [f64; 3] {
     ]
 }
 
-/// Share of the allocations called `name` in all.
+/// The share of allocations of the kind `name`.
 fn share_of<'a>(name: &str, kinds: impl Iterator<Item = &'a Summary>) -> f64 {
     let (mut named, mut all) = (0, 0);
     for summary in kinds {
@@ -87,14 +88,15 @@ fn allocations_have_the_recorded_orders_types_and_runs() {
     let kept = kept(&profile);
     for name in totals.allocations.keys() {
         let (kept, recorded) = (share_of(name, kept.values()), share_of(name, totals.kinds.values()));
-        // Kinds of allocation of which a build makes a few hundred are all over the place.
+        // Kinds of allocation that a build makes only a few hundred of vary widely.
         let tolerance = (0.02 * recorded).max(0.000_05);
         assert!(
             (kept - recorded).abs() < tolerance,
             "{name}: {kept} of the allocations, {recorded} recorded"
         );
     }
-    // Steep distributions: a tenth of the frees of a compiler are in runs of 30 pages, the next in runs of 10,000.
+    // The distributions are steep: a tenth of a compiler's frees are in runs of 30 pages, the next tenth in
+    // runs of 10,000.
     let close =
         |kept: u32, recorded: u32| f64::from(kept.abs_diff(recorded)) <= 3.0 + 0.2 * f64::from(recorded);
     for kind in ["cc1", "nm", "objtool", "as", "sh", "gcc", "fixdep"] {
@@ -138,7 +140,7 @@ fn no_allocation_is_freed_twice() {
     }
 }
 
-/// The table of the manual: recorded / in the profile.
+/// The table in the manual: recorded / in the profile.
 fn table(profile: &ProcessProfile) -> String {
     let kept = kept(profile);
     let mut kinds: Vec<_> = profile.totals().kinds.iter().collect();

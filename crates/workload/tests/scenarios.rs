@@ -1,4 +1,5 @@
-//! The scenarios of programs that run out of memory: each can be read, and asks for what its text says.
+//! Tests that the scenarios of programs that run out of memory can be read and ask for what their
+//! descriptions say.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -12,7 +13,7 @@ struct Scenario {
     workload: toml::Table,
 }
 
-/// The scenario's workload, without `kind`.
+/// The workload of a scenario, without `kind`.
 fn paging(text: &str) -> (String, Paging) {
     let mut scenario: Scenario = toml::from_str(text).unwrap();
     assert_eq!(
@@ -40,7 +41,7 @@ const EXPECTED: [(&str, f64, f64, usize); 14] = [
     ("memcached-memtier-i7-9700", 0.0, 16.125, 12),
     ("mysql-readonly", 20.07, 15.0, 16),
     ("mysql-readonly-i7-9700", 15.05, 12.0, 12),
-    // Data and an index of the replica that serves.
+    // Data and one index of the primary.
     ("mongodb-tpcc", 1.36 * 31.5 + 0.47, 4.0 + 1.95, 32),
     ("streaming-vs-hot", 129.0, 1.0, 7),
     ("working-set-shift", 12.0, 0.0, 8),
