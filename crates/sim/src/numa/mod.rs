@@ -1,18 +1,20 @@
-//! Threads on a machine of several nodes: what they use, where it is, and who brings the two together.
+//! Threads on a machine with several nodes: which memory they use, on which node it is, and how NUMA
+//! balancing brings both together.
 //!
 //! ```text
 //!   workload::threads ─► Operation ─► sweep: pages by node ─► Machine::stream: controllers and links
 //!                                       │ a page that faults
 //!                                       ▼
 //!                                     touch (mm): first touch, hint fault, migration
-//!   tick, every 4 ms ─► scan pass (mm)       preferred node ─► where the thread may go (crate::sched)
+//!   tick, every 4 ms ─► scan pass (mm)       preferred node ─► a CPU for the thread (crate::sched)
 //! ```
 //!
-//! Which thread runs where is the scheduler's (`crate::sched`). A process starts its threads one after the other, each on the node
-//! with most idle CPUs. Not modelled: waking up, priorities, load that changes, and imbalance that the scheduler tolerates.
+//! Threads are placed on CPUs by the scheduler (`crate::sched`). A process starts its threads one after the
+//! other, each on the node with most idle CPUs. Wake-ups, priorities, changing load, and imbalance that the
+//! scheduler tolerates are not modelled.
 //!
-//! Each thread has a stack of 8 MiB, of which it uses a page or two, and each process some data, which its first thread has touched
-//! before it starts the others; of it they may use one page (layout.rs).
+//! Each thread has a stack of 8 MiB, of which it uses a page or two. Each process has some data, which its
+//! first thread touches before it starts the others; all threads may use one page of it (layout.rs).
 
 mod layout;
 mod report;
@@ -37,61 +39,61 @@ use std::ops::Range;
 use workload::keys::{Bounds, CPUS, MILLISECONDS};
 use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
-/// PIDs begin after the daemons'.
+/// Daemons have the PIDs below.
 const FIRST_PID: u32 = 1000;
-/// What a kernel thread does before others get their turn.
+/// Time that a kernel thread works before other threads get their turn.
 const KERNEL_WORK: Time = Time::from_nanoseconds(1_000_000);
 /// Pages of a thread's stack.
 const STACK: u64 = 2048;
-/// Pages of a page table: stacks begin anywhere in one.
+/// Pages that a page table maps; stacks begin anywhere within that range.
 const SPAN: u64 = 512;
 
-/// Of nodes, by their numbers.
+/// Bounds of node numbers.
 const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 
-/// Of pages that wait in a batch: with one more it is full, and all of them go onto the LRU.
+/// Bounds of pages in an LRU batch: with one more, the batch is full and goes to the LRU lists.
 const BATCHED: Bounds = Bounds::new(0.0, 30.0, "one less than the largest batch of a CPU");
 
 workload::no_numbers!(PlacementKey, ProcessLayout);
 
 workload::keys! {
-    /// The program as scenarios describe it.
+    /// The program, as in a scenario.
     pub struct NumaThreads {
-        /// How threads get to their preferred nodes, if not as the kernel says.
+        /// How threads get to their preferred nodes, if different from the kernel's way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub placement: Option<PlacementKey>,
-        /// In which order the parts of a process lie.
+        /// The order of VMAs in a process.
         #[serde(default)]
         pub layout: ProcessLayout,
-        /// The nodes that the cpuset of the program allows it (`cpuset.mems`); all that are there if it names none. Only NUMA balancing
-        /// looks at it.
+        /// `cpuset.mems` of the program's cpuset; all nodes if empty. Only NUMA balancing takes it into
+        /// account.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cpuset_mems: Vec<u8> => NODES,
-        /// The longest virtual time, milliseconds; a program that takes longer is cut off.
+        /// Longest virtual time in milliseconds; a program that takes longer is cut off.
         pub milliseconds: u64 => MILLISECONDS,
-        /// The node that the first thread of each process runs on until it has started the others: that of who started it.
+        /// Node on which the first thread of each process runs until it has started the others: that of its
+        /// parent process.
         #[serde(default)]
         pub begins_on: u8 => NODES,
-        /// A thread of the kernel that is busy when the program starts, if one is.
+        /// A kernel thread that is busy when the program starts, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub kernel_thread: Option<KernelThread>,
-        /// Pages of another program that wait for the LRU when this one starts, if some do.
+        /// Pages of another program that are in an LRU batch when this one starts, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub lru_add: Option<LruAdd>,
-        /// What runs.
         pub program: ProgramSpec,
     }
 }
 
-/// [`TaskPlacement`] as scenarios name it.
+/// [`TaskPlacement`] as named in scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementKey {
-    /// Threads stay.
+    /// Threads stay where they are.
     Stay,
-    /// They move if a CPU is idle there.
+    /// Threads move if a CPU of the node is idle.
     Idle,
-    /// They move or change places.
+    /// Threads move or swap with another thread.
     Swap,
 }
 
@@ -106,54 +108,53 @@ impl From<PlacementKey> for TaskPlacement {
 }
 
 workload::keys! {
-    /// A thread that computes, uses no memory, and ends.
+    /// A kernel thread that computes, uses no memory, and ends.
     #[derive(Copy, Eq)]
     pub struct KernelThread {
-        /// The CPU that it begins on.
+        /// The CPU on which it starts.
         pub cpu: u16 => CPUS.or_none(),
-        /// What it has to do, milliseconds of CPU time.
+        /// Its work in milliseconds of CPU time.
         pub milliseconds: u64 => MILLISECONDS.or_none(),
     }
 }
 
 workload::keys! {
-    /// Pages that a program which ran before has put into the batch of a CPU (`lru_add`). How many more it takes until the batch is
-    /// full depends on them, and until it is, no page in it can be migrated.
+    /// Pages that an earlier program left in the LRU batch of a CPU (`lru_add`). Pages cannot be migrated
+    /// while they are in a batch, and these pages determine how many more it takes until the batch is full.
     #[derive(Copy, Eq)]
     pub struct LruAdd {
-        /// The CPU.
         pub cpu: u16 => CPUS.or_none(),
-        /// How many pages.
+        /// Number of pages.
         pub pages: u64 => BATCHED,
     }
 }
 
 struct Process {
     mm: MmId,
-    /// Its first thread, which started the others and waits for them.
+    /// The first thread, which starts the others and waits for them.
     first: TaskId,
-    /// What all threads use, in one page.
+    /// The page of data that all threads use.
     data: Vpn,
-    /// Where its areas are.
+    /// Its areas.
     areas: Vec<Range<Vpn>>,
     alive: usize,
-    /// Threads that wait for the others.
+    /// Threads waiting at the barrier.
     waiting: Vec<usize>,
 }
 
 struct Thread {
     process: usize,
     stack: Vpn,
-    /// What is left of an operation on pages.
+    /// Pages left of the current operation.
     pages: Range<Vpn>,
-    /// Which area they are of.
+    /// Index of the area that they belong to.
     area: usize,
-    /// Pages of each area that it has used since the heat map was told.
+    /// Pages used in each area since the last update of the heat map.
     touched: Vec<u64>,
     access: Access,
     extent: Extent,
     waits: bool,
-    /// Of a thread of the kernel: what it has left to do.
+    /// For a kernel thread, the work left.
     kernel_work: Option<Time>,
 }
 
@@ -172,7 +173,7 @@ impl Thread {
         }
     }
 
-    /// Begins to use some pages of an area.
+    /// Starts accessing some pages of an area.
     fn begin(&mut self, area: u32, pages: Range<Vpn>, access: Access, extent: Extent) {
         (self.area, self.pages, self.access, self.extent) = (area as usize, pages, access, extent);
         if self.touched.len() <= self.area {
@@ -181,7 +182,7 @@ impl Thread {
     }
 }
 
-/// What a thread does with pages.
+/// How a thread accesses pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
@@ -198,7 +199,7 @@ impl Access {
     }
 }
 
-/// How much of each page a thread uses.
+/// How much of each page a thread accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// All of it.
@@ -211,13 +212,13 @@ enum Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Goes,
-    /// It needs what others can see, and is not the furthest behind.
+    /// It needs shared state, and is not the furthest behind.
     NotYet,
-    /// It waits or has ended: something else runs on the CPU, if anything does.
+    /// It waits or has ended; the CPU runs something else or idles.
     Left,
 }
 
-/// Threads of all processes on the CPUs of a machine.
+/// The threads of all processes on the CPUs of a machine.
 struct NumaProgram {
     begins_on: Node,
     cpuset: Option<Nodes>,
@@ -232,9 +233,9 @@ struct NumaProgram {
     finished_at: Time,
     kswapds: Kswapds,
     out_of_memory: bool,
-    /// Nobody runs on past this time.
+    /// No CPU runs ahead past this time.
     pause: Time,
-    /// When the first threads of all processes had done what they do before they start others.
+    /// When the first threads of all processes had done their work before starting other threads.
     began: Time,
     next_pid: u32,
 }
@@ -306,8 +307,8 @@ impl NumaProgram {
         self.next_pid - 1
     }
 
-    /// Maps the parts of a process, and touches what its first thread does before it starts the others, and to start them: the
-    /// description of each is on top of its stack.
+    /// Maps the parts of a process. Touches the pages that its first thread uses before it starts the others,
+    /// and those it uses to start them: the descriptor of each thread is on top of its stack.
     fn begin_process(&mut self, system: &mut System, number: usize, spec: &ProcessSpec) {
         let Process { mm, first, .. } = self.processes[number];
         let (mut first_touched, mut touched, mut start) = (Vec::new(), Vec::new(), 0..0);
@@ -358,14 +359,15 @@ impl NumaProgram {
         system.mm.enter(&mut system.machine, cpu).switch_task(None);
     }
 
-    /// A process that is none of the program's, with an empty address space, and its task.
+    /// Adds a process outside the program, with an empty address space, and its task.
     fn add_process(&mut self, system: &mut System) -> (MmId, TaskId) {
         let pid = self.pid();
         let mm = system.mm.parts.create_mm(Memcg::ROOT);
         (mm, system.mm.enter(&mut system.machine, Cpu(0)).add_task(Time::ZERO, mm, pid, None))
     }
 
-    /// A program that does nothing more touches its pages.
+    /// Touches pages of an earlier program that is idle afterwards, which leaves them in the LRU batch of a
+    /// CPU.
     fn leave_in_batch(&mut self, system: &mut System, earlier: LruAdd) {
         let cpu = Cpu(earlier.cpu);
         let (mm, task) = self.add_process(system);
@@ -377,7 +379,7 @@ impl NumaProgram {
         system.mm.enter(&mut system.machine, cpu).switch_task(None);
     }
 
-    /// It has an address space with nothing in it.
+    /// Starts a kernel thread; its address space is empty.
     fn start_kernel_thread(&mut self, system: &mut System, thread: KernelThread) {
         let (mm, first) = self.add_process(system);
         self.processes.push(Process { mm, first, data: 0, areas: Vec::new(), alive: 1, waiting: Vec::new() });
@@ -395,13 +397,13 @@ impl NumaProgram {
         self.push_thread(task, Thread::new(process));
     }
 
-    /// Its number, which is the scheduler's as well.
+    /// Adds a thread. Its number is the same here and in the scheduler.
     fn push_thread(&mut self, task: TaskId, thread: Thread) -> usize {
         self.threads.push(thread);
         self.scheduler.add(task)
     }
 
-    /// A tick on `cpu`: it may scan, its thread uses its stack and what else its process has at hand, and the next thread runs.
+    /// A tick on `cpu`: the task may scan, its thread uses its stack and data, and the next thread runs.
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         if self.threads[thread].kernel_work.is_none() {
@@ -411,7 +413,7 @@ impl NumaProgram {
         self.scheduler.tick(system, cpu);
     }
 
-    /// A thread uses its stack, and its process's data if it does at all.
+    /// Accesses the thread's stack, and the process's data if threads use it.
     fn use_at_hand(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let Thread { process, stack, .. } = self.threads[thread];
         let task = self.scheduler.task(thread);
@@ -423,7 +425,7 @@ impl NumaProgram {
         }
     }
 
-    /// Uses a page, which may fault.
+    /// Accesses a page, which may fault.
     fn use_page(&mut self, system: &mut System, cpu: Cpu, mm: MmId, page: Vpn, access: Access) {
         if system.mm.parts.address_spaces.pte(mm, page).lets(access.is_write()) {
             return;
@@ -443,7 +445,7 @@ impl NumaProgram {
         }
     }
 
-    /// Charges for the pages in `by_node` that a thread has gone through.
+    /// Charges for the pages in `by_node` that a thread has accessed.
     fn charge_pages(&mut self, system: &mut System, cpu: Cpu, extent: Extent) {
         let here = system.machine.node(cpu);
         for node in 0..self.by_node.len() {
@@ -467,7 +469,7 @@ impl NumaProgram {
         }
     }
 
-    /// Lets the thread on `cpu` do a part of an operation.
+    /// Does the next part of the current operation of the thread on `cpu`.
     fn advance(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
         if self.threads[number].pages.is_empty() {
             return self.next_operation(system, cpu, number);
@@ -498,7 +500,7 @@ impl NumaProgram {
     }
 
     fn next_operation(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
-        // What comes next may depend on what others can see, such as the end of the thread.
+        // The next operation may depend on shared state, such as the end of the thread.
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
@@ -517,7 +519,7 @@ impl NumaProgram {
         }
     }
 
-    /// A thread of the kernel goes on, or ends.
+    /// Continues or ends a kernel thread.
     fn work_in_kernel(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
         let left = self.threads[number].kernel_work.unwrap_or_default();
         if left == Time::ZERO {
@@ -567,9 +569,9 @@ impl NumaProgram {
         Progress::Goes
     }
 
-    /// A thread says where it may run.
+    /// Sets the CPU affinity of a thread.
     fn pin(&mut self, system: &mut System, cpu: Cpu, number: usize, to: Option<Affinity>) -> Progress {
-        // Where to is in the process's data.
+        // The affinity is read from the process's data.
         let Process { mm, data, .. } = self.processes[self.threads[number].process];
         self.use_page(system, cpu, mm, data, Access::Read);
         let topology = &system.machine.topology;
@@ -590,7 +592,7 @@ impl NumaProgram {
         system.mm.parts.numa.set_mempolicy(self.scheduler.task(number), policy);
     }
 
-    /// Maps an area anew, where it was.
+    /// Maps an area anew at the same address.
     fn map_again(&mut self, system: &mut System, cpu: Cpu, process: usize, area: u32) {
         let Process { mm, areas, .. } = &self.processes[process];
         let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
@@ -598,7 +600,7 @@ impl NumaProgram {
         system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
     }
 
-    /// Gives the memory of an area back.
+    /// Frees the memory of an area.
     fn release(&mut self, system: &mut System, cpu: Cpu, process: usize, area: u32) {
         let Process { mm, areas, .. } = &self.processes[process];
         let area = areas[area as usize].clone();
@@ -625,14 +627,14 @@ impl NumaProgram {
         Progress::Goes
     }
 
-    /// A thread has done all that it had to.
+    /// Ends a thread that has finished its program.
     fn end(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         self.scheduler.remove(system, cpu, number);
         self.leave_process(system, cpu, number);
         self.scheduler.pull(system, cpu);
     }
 
-    /// A thread ends, and with the last one its process.
+    /// Removes a thread from its process, and ends the process with its last thread.
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         self.note_touched(system, number);
         let (task, process) = (self.scheduler.task(number), self.threads[number].process);
@@ -649,7 +651,7 @@ impl NumaProgram {
         }
     }
 
-    /// Tells the heat map what a thread has used.
+    /// Adds the accesses of a thread to the heat map.
     fn note_touched(&mut self, system: &mut System, number: usize) {
         let task = self.scheduler.task(number);
         let Thread { process, ref mut touched, .. } = self.threads[number];
@@ -660,7 +662,7 @@ impl NumaProgram {
         }
     }
 
-    /// The only thread of a process becomes another process, on the CPU with least to do.
+    /// Replaces a process by another one, for its only thread, on the CPU with the fewest threads.
     fn exec(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         let process = self.threads[number].process;
         self.scheduler.remove(system, cpu, number);
@@ -719,18 +721,15 @@ impl Program for NumaProgram {
 /// An area of a process that is watched.
 #[derive(Clone, Debug)]
 pub struct Area {
-    /// Which process it is of.
     pub process: usize,
-    /// Which of the process's areas it is.
+    /// Number of the area within its process.
     pub number: usize,
-    /// Its address space.
     pub mm: MmId,
-    /// Where it is.
     pub pages: Range<Vpn>,
 }
 
-/// Makes one run, and shows the memory manager, and the areas of processes that have not ended, at some times, which follow one
-/// another and are counted from when threads start. It ends with the last of them.
+/// Makes a run and calls `look` at the given times with the memory manager and the areas of running
+/// processes. `times` ascend and count from the start of the threads. The run ends with the last of them.
 pub fn watch(
     boot: &Boot,
     spec: &NumaThreads,
@@ -755,7 +754,7 @@ pub fn watch(
     Ok(())
 }
 
-/// What the scheduler of a run's kernel does; a scenario may say otherwise how threads get to their preferred nodes.
+/// The features of the run's scheduler; a scenario may override how threads get to their preferred nodes.
 fn sched_features(features: &Features, spec: &NumaThreads) -> SchedFeatures {
     let sched = features.sched;
     match spec.placement {
@@ -764,7 +763,7 @@ fn sched_features(features: &Features, spec: &NumaThreads) -> SchedFeatures {
     }
 }
 
-/// The CPUs that an affinity means on a machine.
+/// The CPUs of an affinity on a machine.
 fn cpus_of(topology: &Topology, affinity: Affinity) -> CpuSet {
     let node = Node(affinity.node(topology.nodes_with_cpus()));
     match affinity {
@@ -773,27 +772,27 @@ fn cpus_of(topology: &Topology, affinity: Affinity) -> CpuSet {
     }
 }
 
-/// Maps an area of private memory.
+/// Maps private anonymous memory.
 fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
     let start =
         system.mm.enter(&mut system.machine, Cpu(0)).mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
     start..start + pages
 }
 
-/// Maps an area that no other one touches.
+/// Maps an area that is not adjacent to any other.
 fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
     map_behind(system, mm, SPAN, pages)
 }
 
-/// Maps an area, and leaves `room` pages in front of it, from a page table's first on.
+/// Maps an area with `room` unmapped pages in front of it.
 fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -> Range<Vpn> {
     let Range { start, end } = map(system, mm, room + pages);
     system.mm.enter(&mut system.machine, Cpu(0)).munmap(mm, start..start + room);
     start + room..end
 }
 
-/// Maps stacks of threads, each with a page below it that nobody may use, from `offset` pages behind a page table's first
-/// on. As the C library maps from the top down, the first thread's is the highest.
+/// Maps stacks of threads, each with a guard page below, starting `offset` pages after the start of a page
+/// table's range. The C library maps from the top down, so the first thread's stack is the highest.
 fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<Vpn> {
     let each = STACK + 1;
     let all = map_behind(system, mm, offset, each * count as u64);
@@ -802,12 +801,12 @@ fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<V
     guards.into_iter().rev().map(|guard| guard + 1).collect()
 }
 
-/// Makes one run.
+/// Runs the program of `spec`.
 pub fn run(boot: &Boot, spec: &NumaThreads) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
     let mut program = NumaProgram::new(boot, spec, &mut system)?;
     let until = program.began + Time::from_nanoseconds(spec.milliseconds * 1_000_000);
-    // A thread that is alone waits for nobody.
+    // A thread that is alone may run ahead to the end.
     program.pause = until;
     system.run(&mut program, until);
     if program.out_of_memory {

@@ -1,4 +1,5 @@
-//! What a run of threads on several nodes gives back: times by cause, local accesses, where memory is, who scanned what.
+//! Results of a run of threads on several nodes: time by cause, local accesses, memory by node, scans and
+//! faults by VMA.
 
 use crate::outcome::{AreaHeat, Outcome, Sample, ThreadHeat};
 use crate::{System, metric};
@@ -13,16 +14,16 @@ use std::sync::LazyLock;
 
 /// Virtual time between two samples.
 const INTERVAL: Time = Time::from_nanoseconds(100_000_000);
-/// Samples' names of how many pages of each node are in use.
+/// Names of the series of pages in use on each node.
 static PAGES_OF_NODE: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..MAX_NODES).map(|node| format!("pages_node{node}")).collect());
-/// Areas that are kept of a run.
+/// Number of VMAs reported in the heat map.
 const AREAS: usize = 8;
 
-/// What is noted while threads run.
+/// What is recorded while threads run.
 #[derive(Default)]
 pub(super) struct Report {
-    /// Pages used, on other nodes and on the thread's own.
+    /// Pages accessed: on other nodes, and on the thread's own.
     accesses: [u64; 2],
     sampled: [u64; 2],
     next_sample: Time,
@@ -39,7 +40,7 @@ impl Report {
         self.transactions += 1;
     }
 
-    /// Notes where memory is and how local it was used, if it is time to.
+    /// Takes a sample of memory by node and of the share of local accesses, if one is due.
     pub fn sample(&mut self, system: &System, now: Time) {
         if now < self.next_sample {
             return;
@@ -60,7 +61,7 @@ impl Report {
         }
     }
 
-    /// All of it, for a run that ended at `end`.
+    /// The results of a run that ended at `end`.
     pub fn outcome(self, system: &System, end: Time) -> Outcome {
         let mut outcome = system.outcome(end);
         let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
@@ -86,12 +87,13 @@ impl Report {
     }
 }
 
-/// "AutoNUMA cost" of mmtests. The weights are those that reproduce all four printed costs from the counters beside them.
+/// The "AutoNUMA cost" of mmtests. The weights reproduce all four published costs from the counters next to
+/// them.
 fn autonuma_cost(pte_updates: f64, hint_faults: f64, migrated: f64) -> f64 {
     7e-6 * pte_updates + 5e-3 * hint_faults + 1.9e-5 * migrated
 }
 
-/// Who touched and who scanned the areas that were touched most.
+/// The heat map: threads that touched, scanned and faulted in the VMAs with most touches.
 fn heat_map(system: &System) -> Vec<AreaHeat> {
     let area = |(mm, address, heat): (MmId, u64, &VmaHeat)| {
         let skipped = SkipReason::ALL.into_iter().zip(heat.skipped).filter(|(_, times)| *times > 0);

@@ -1,4 +1,4 @@
-//! Whole programs of threads under NUMA balancing, made small.
+//! Tests of whole programs under NUMA balancing, on a small scale.
 
 use super::*;
 use crate::metric;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use workload::threads::Threads;
 use workload::threads::autonuma::FirstPass;
 
-/// A run of a built-in scenario, made smaller.
+/// A scaled-down run of a built-in scenario.
 fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Outcome {
     small_with(name, variant, &[], shrink)
 }
 
-/// The same with other settings.
+/// Like [`small`], with other settings.
 fn small_with(
     name: &str,
     variant: &str,
@@ -40,12 +40,12 @@ fn small_run(
     scenario.run(variant, &machine, &settings)
 }
 
-/// A small build of processes that live long.
+/// A small build of long-lived processes.
 fn build(variant: &str) -> Outcome {
     small("kernbench", variant, |threads| {
         let ProgramSpec::Kernbench(build) = &mut threads.program else { panic!("{threads:?}") };
         build.units = 60;
-        // A process is scanned after two seconds: one to its first pass, which sets the delay of another.
+        // A process is scanned after two seconds: one until its first pass, which sets the delay of another.
         build.intensity.value = 0.05;
         build.moves_per_second.value = 2.0;
     })
@@ -72,7 +72,7 @@ fn processes_of_a_build_give_back_what_they_had() {
     assert!(count(Event::Pgfault) > 10_000);
     let zones = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal, Event::PgallocMovable];
     assert_eq!(zones.map(count).iter().sum::<u64>(), count(Event::Pgfree), "nothing is left");
-    // Only what a process left behind on another node is worth a scan.
+    // Only the pages that a process left on another node are worth scanning.
     assert!(count(Event::NumaPteUpdates) > 0 && count(Event::NumaPteUpdates) < count(Event::Pgfault));
     assert!(outcome.get(metric::LOCAL_ACCESSES).unwrap() > 50.0);
 }
@@ -90,7 +90,8 @@ fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
     assert!(count(Event::NumaPteUpdates) > 1000 && count(Event::NumaHintFaults) > 100);
 }
 
-/// Fast memory is full of what nobody uses: that goes down, and what is hot comes up as far as the rate limit lets it.
+/// The fast tier is full of unused pages: they are demoted, and hot pages are promoted as far as the rate
+/// limit allows.
 #[test]
 fn what_is_hot_in_slow_memory_comes_up() {
     let moved = |megabytes_per_second| {
@@ -139,19 +140,21 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
     assert_eq!(run("numa-6.19", &[]), [false, true]);
 }
 
-/// numa01 with two processes each of whose threads uses all of its memory, mixed on two nodes, as many threads as CPUs.
+/// numa01 with two processes, each thread of which uses all of its memory, mixed on two nodes, with one
+/// thread per CPU.
 fn mixed(threads: &mut NumaThreads, placement: Option<PlacementKey>) {
     (threads.placement, threads.milliseconds) = (placement, 4000);
     let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
     (program.mib, program.loops) = (64, 1000);
 }
 
-/// How many threads moved, and how many changed places.
+/// Numbers of threads that moved, and of threads that swapped.
 fn task_moves(outcome: &Outcome) -> [u64; 2] {
     [Event::NumaTaskMigrated, Event::NumaTaskSwapped].map(|event| outcome.counters.get(event))
 }
 
-/// None can move where none is idle, but two can change places; that is what the kernel does if the scenario says nothing.
+/// No thread can move without an idle CPU, but two can swap; this is what the kernel does if the scenario
+/// says nothing.
 #[test]
 fn threads_of_two_processes_change_places() {
     let moved = |placement| task_moves(&small("numa01", "numa-6.12", |threads| mixed(threads, placement)));
@@ -161,7 +164,7 @@ fn threads_of_two_processes_change_places() {
     assert_eq!(moved(None), [migrated, swapped]);
 }
 
-/// A patch of the scheduler is another value of its features: as 6.12, but nothing is worth changing places for.
+/// A patch of the scheduler is another value of its features: like 6.12, but no swap is worthwhile.
 #[test]
 fn a_patch_of_the_scheduler_is_a_variant() {
     let run = small_run("numa01", "numa-6.12", &[], |threads| mixed(threads, None));
@@ -200,7 +203,8 @@ fn every_node_is_in_the_series() {
 
 #[test]
 fn an_area_that_no_thread_scans_is_in_the_heat_map() {
-    // The main thread touches all of it while it is alone; from the third sequence on p4 leaves it to those who faulted.
+    // The main thread touches the whole area while it is alone; from the third sequence on, p4 leaves it to
+    // the threads that faulted.
     let outcome = small("pid-filter", "vma-scanning-4", |threads| {
         threads.milliseconds = 2000;
         let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
@@ -214,8 +218,9 @@ fn an_area_that_no_thread_scans_is_in_the_heat_map() {
     assert!(by_thread.len() == 4 && by_thread.iter().all(|&pages| pages >= 64 * 256 / 4), "{by_thread:?}");
 }
 
-/// What numa02 takes, seconds, and how many pages move, on four sockets in a ring of which the opposite one is dear: each thread
-/// has first touched its memory `shift` sockets away, and NUMA balancing brings it after.
+/// Seconds that numa02 takes and pages that are migrated, on a ring of four sockets with a different cost for
+/// the opposite socket. Each thread has first touched its memory `shift` sockets away, and NUMA balancing
+/// migrates it.
 fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
     let mut ring = load_machine("numa-256");
     let topology = &mut ring.topology;
@@ -228,14 +233,14 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
     let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
     threads.placement = Some(PlacementKey::Stay);
     let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
-    // All stacks begin on the first node: of four threads, one would have its own two hops away.
+    // All stacks are first on the first node: with four threads, one would have its stack two hops away.
     (program.threads, program.mib, program.loops) = (Threads::Number(2), 16, 3000);
     program.first_pass = Some(FirstPass { shift, stay_milliseconds: 0, one_cpu: false });
     let outcome = crate::run(&run).unwrap();
     (outcome.get(metric::ELAPSED).unwrap(), outcome.counters.get(Event::NumaPagesMigrated))
 }
 
-/// A run on an emulated machine, with NUMA balancing off.
+/// A run on an emulated machine with NUMA balancing off.
 fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
     let machine = load_machine(machine);
     let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
@@ -259,7 +264,7 @@ fn threads_that_were_bound_spread_over_idle_cpus() {
     assert!((0.03..0.2).contains(&idle), "idle for {idle} of the time");
 }
 
-/// Half a second of threads with a slice each, on two nodes of two CPUs that take turns.
+/// Half a second of threads with a slice each, on two nodes with two CPUs that take turns.
 fn half_a_second(number: u32, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
     unbalanced("qemu-2n", "numa02", |threads| {
         threads.milliseconds = 500;
@@ -289,8 +294,8 @@ fn a_thread_of_the_kernel_takes_its_time_and_ends() {
         let kernel_thread = Some(KernelThread { cpu: 3, milliseconds });
         half_a_second(2, |threads| threads.kernel_thread = kernel_thread).get(metric::SCORE).unwrap() / alone
     };
-    // CPUs take turns: what the kernel's thread does, the others do not. CPUs 0 and 2 have 0.638 beside CPU 3 (`turn_shares` of the
-    // machine).
+    // CPUs take turns: the time that the kernel thread takes is lost to the others. CPUs 0 and 2 get a share
+    // of 0.638 beside CPU 3 (`turn_shares` of the machine).
     let (short, long) = (beside(50), beside(1000));
     assert!((0.88..0.92).contains(&short) && (0.61..0.66).contains(&long), "{short} {long}");
 }
@@ -302,7 +307,7 @@ fn memory_two_hops_away_costs_more_than_one() {
     let [(near, moved), (far, moved_far)] = [1, 2].map(|shift| on_a_ring(shift, dear));
     assert!(moved > 0 && moved_far > 0, "{moved}, {moved_far}");
     assert!(far > 1.2 * near, "{near} s, {far} s");
-    // Without links only the kernel's choices differ.
+    // Without links, only the kernel's choices differ.
     let [(plain_near, _), (plain_far, _)] = [1, 2].map(|shift| on_a_ring(shift, ""));
     assert_eq!(near, plain_near, "no way of a hop is dearer");
     assert!((plain_far / plain_near - 1.0).abs() < 0.01, "{plain_near} s, {plain_far} s");

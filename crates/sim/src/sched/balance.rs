@@ -1,32 +1,33 @@
-//! How threads are evened out while more want to run than there are CPUs.
+//! Load balancing while more threads want to run than there are CPUs.
 //!
 //! ```text
-//!   all CPUs ─┬─ node 0 ─┬─ CPU 0   a b     now and then a CPU looks for the part of its core, its node, the machine
-//!             │          └─ CPU 1   c       that has most threads a CPU; it takes one that waits there
-//!             └─ node 1 ─┬─ CPU 2   d
+//!   all CPUs ─┬─ node 0 ─┬─ CPU 0   a b     now and then a CPU looks, among the groups of its core's, node's and
+//!             │          └─ CPU 1   c       machine's domain, for the one with most threads per CPU, and takes a
+//!             └─ node 1 ─┬─ CPU 2   d       thread that waits there
 //!                        └─ CPU 3   e
 //! ```
 //!
-//! Of five threads on four CPUs one waits, wherever it is. To the kernel they differ by half a thread from being even, and it moves no
-//! thread that is more than that; but each time that it moves none it halves what a thread counts. So at the second attempt one
-//! moves, and at the next two another: who shares a CPU, and on which node, goes round several times a second
-//! (`sched_balance_rq`, `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks` in kernel/sched/fair.c).
+//! With five threads on four CPUs, one waits, wherever it is. The kernel sees an imbalance of half a thread
+//! and moves no thread that counts more. But each failed attempt halves what a thread counts, so the second
+//! attempt moves one, and the next two move another. Which threads share a CPU, and on which node, therefore
+//! changes several times a second (`sched_balance_rq`, `sched_balance_find_src_group`, `calculate_imbalance`,
+//! `detach_tasks` in kernel/sched/fair.c).
 //!
-//! A thread that is on its preferred node leaves it only after more failures, and where another node has threads that prefer
-//! none, no CPU is looked at that has none of them.
+//! A thread on its preferred node leaves it only after more failures. While another node has threads without
+//! a preferred node, CPUs that have no such thread are not considered.
 //!
-//! Left out: threads that have run within the last half millisecond, which the kernel takes to have a warm cache, CPUs of different
-//! capacity, and caches that only a part of a node shares. CPUs that have nothing to do are the
-//! [`Scheduler`](super::Scheduler)'s.
+//! Left out are threads that ran within the last half millisecond, which the kernel considers cache-hot; CPUs
+//! of different capacity; and caches that only a part of a node shares. Idle CPUs are handled by
+//! [`Scheduler`](super::Scheduler).
 
 use super::policy::{Attempt, Part, Queue, Settled, balance_interval, imbalance};
 use machine::{Cpu, Node, Time, Topology};
 use mm::features::sched::SchedFeatures;
 
-/// What part of the machine is evened out.
+/// A level of the machine that is balanced (`sched_domain`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Domain {
-    /// Threads of a core.
+    /// Hardware threads of a core.
     Core,
     /// Cores of a node.
     Node,
@@ -37,7 +38,7 @@ pub(super) enum Domain {
 impl Domain {
     const ALL: [Domain; 3] = [Domain::Core, Domain::Node, Domain::All];
 
-    /// Its parts that a CPU compares, its own first.
+    /// The groups that a CPU compares (`sched_group`), its own first.
     fn parts(self, topology: &Topology, cpu: Cpu) -> Vec<Vec<Cpu>> {
         let node = topology.node(cpu);
         let core_of =
@@ -58,7 +59,7 @@ impl Domain {
         parts
     }
 
-    /// The busiest CPU of the busiest part, and how much more than the first part it has, if something should be done.
+    /// The busiest CPU of the busiest group, and the imbalance, if there is one worth an attempt.
     fn busiest(
         self,
         features: &SchedFeatures,
@@ -77,25 +78,25 @@ impl Domain {
     }
 }
 
-/// What a CPU remembers of a domain.
+/// A CPU's state for a domain.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     due: Time,
-    /// Nothing was to be done at last, so it is looked at half as often (`balance_interval`).
+    /// Whether the last attempt found no imbalance; the interval is then twice as long (`balance_interval`).
     is_even: bool,
     failed: u32,
 }
 
-/// What a CPU might do.
+/// An attempt of a CPU to pull a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pull {
     pub domain: Domain,
-    /// Where a thread may be taken from.
+    /// The CPU to pull from.
     pub busiest: Cpu,
     pub attempt: Attempt,
 }
 
-/// When each CPU evens threads out next.
+/// When each CPU balances each domain next.
 pub(super) struct Balance {
     /// By CPU, then by domain.
     states: Vec<[State; 3]>,
@@ -106,7 +107,7 @@ impl Balance {
         Balance { states: vec![Default::default(); cpus] }
     }
 
-    /// What `cpu`, which is busy, might do at a tick; `queue` says what a CPU has.
+    /// The attempts that the busy CPU `cpu` makes at a tick; `queue` gives the threads of a CPU.
     pub fn attempts(
         &mut self,
         features: &SchedFeatures,
@@ -123,7 +124,7 @@ impl Balance {
             let parts = domain.parts(topology, cpu);
             let weight = parts.iter().map(Vec::len).sum::<usize>() as u64;
             state.due = now + balance_interval(features, weight, state.is_even);
-            // One that is idle would do it, or else the first.
+            // An idle CPU of the group balances for it, or else its first CPU (`should_we_balance`).
             let own = &parts[0];
             if own.iter().any(|&cpu| queue(cpu).threads == 0) || own.iter().min() != Some(&cpu) {
                 continue;
@@ -141,7 +142,7 @@ impl Balance {
         attempts
     }
 
-    /// Whether an attempt of `cpu` moved a thread.
+    /// Records whether an attempt of `cpu` moved a thread.
     pub fn tried(&mut self, cpu: Cpu, domain: Domain, moved: bool) {
         let state = &mut self.states[cpu.index()][domain as usize];
         state.failed = if moved { 0 } else { state.failed + 1 };
@@ -172,7 +173,8 @@ mod tests {
         Queue { threads, ..Queue::default() }
     }
 
-    /// Node 1 has a thread that prefers no node: while it shares a CPU that one is looked at, and while it is alone none.
+    /// Node 1 has a thread without a preferred node. While that thread shares a CPU, this CPU is chosen;
+    /// while it is alone, none is.
     #[test]
     fn who_is_at_home_is_not_looked_at_while_others_prefer_no_node() {
         let of = |threads, prefer, at_home| Queue { threads, prefer, at_home };
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(busiest(of(2, 2, 2), of(2, 2, 1)), Some(3), "one is not");
     }
 
-    /// CPU 0 has two threads: CPU 1 looks at it every 28 ms, and the first of the other node every 60 ms.
+    /// CPU 0 has two threads. CPU 1 looks at it every 28 ms, and the first CPU of the other node every 60 ms.
     #[test]
     fn the_first_cpu_of_a_part_attempts_it_every_so_often() {
         let topology = two_nodes();

@@ -1,19 +1,21 @@
-//! Which thread runs on which CPU: as little of a scheduler as threads need that always want to run.
+//! Scheduling: which thread runs on which CPU, as far as it matters to threads that always want to run.
 //!
 //! ```text
 //!   CPU 0   a b c      a runs, b and c wait        tick: b runs
-//!   CPU 1              ◄── takes b or c            balance.rs: while no CPU is idle, busy ones take from busier ones
-//!   CPU 2   d          ◄── a, which uses memory    placement.rs: to the node where a thread belongs, perhaps in exchange for d
-//!                          of this node
+//!   CPU 1              ◄── takes b or c            balance.rs: busy CPUs pull from busier ones while no CPU is idle
+//!   CPU 2   d          ◄── a, which uses memory    placement.rs: a thread goes to its preferred node, perhaps in exchange
+//!                          of this node            for d
 //! ```
 //!
-//! A CPU has a queue; the first thread runs, and at each tick the next one does. Threads that are new, or that may run
-//! elsewhere only, go to the node with most idle CPUs, there to a CPU with fewest threads, by chance if there are several. One
-//! that waits goes to a CPU that has nothing to do, at the tick or when that CPU's last thread leaves; the nearest is asked first.
-//! Threads of processes that start together come up in an order that is chance as well.
+//! Each CPU has a queue; its first thread runs, and each tick switches to the next. A thread that is new or
+//! has to leave its CPU goes to the node with most idle CPUs, to a CPU with the fewest threads there, at
+//! random among several. A waiting thread goes to an idle CPU, at a tick or when that CPU's last thread
+//! leaves; the nearest idle CPU is asked first. The threads of processes that start together are started in
+//! random order.
 //!
-//! What it takes to move a thread is decided in policy.rs, by what the kernel's [`SchedFeatures`] say. A thread is known here by its
-//! number, its task of the memory manager and the CPUs that it may run on; what it does is its program's.
+//! policy.rs decides when a thread is moved, according to the kernel's [`SchedFeatures`]. The scheduler knows
+//! a thread by its number, its task in the memory manager, and the CPUs on which it may run; what it does is
+//! up to its program.
 
 mod balance;
 mod placement;
@@ -33,7 +35,7 @@ use std::collections::VecDeque;
 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
 
-/// CPUs that a thread may run on.
+/// The CPUs that a thread may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuSet {
     Of(Node),
@@ -49,10 +51,10 @@ impl CpuSet {
     }
 }
 
-/// What there is to know of a thread.
+/// The scheduler's state of a thread.
 struct Thread {
     task: TaskId,
-    /// What it may run on, if not on all CPUs.
+    /// Its CPU affinity; `None` for all CPUs.
     allowed: Option<CpuSet>,
 }
 
@@ -62,7 +64,7 @@ impl Thread {
     }
 }
 
-/// Threads, in the order in which they were added, and the queue of each CPU.
+/// All threads, by number, and the queue of each CPU.
 pub(crate) struct Scheduler {
     features: SchedFeatures,
     threads: Vec<Thread>,
@@ -85,18 +87,17 @@ impl Scheduler {
         }
     }
 
-    /// A new thread, which may run on all CPUs and is on none; its number.
+    /// Adds a thread that may run on all CPUs and is on none yet. Returns its number.
     pub fn add(&mut self, task: TaskId) -> usize {
         self.threads.push(Thread { task, allowed: None });
         self.threads.len() - 1
     }
 
-    /// The task of a thread.
     pub fn task(&self, thread: usize) -> TaskId {
         self.threads[thread].task
     }
 
-    /// A thread that is on no CPU becomes another task.
+    /// Gives another task to a thread that is on no CPU.
     pub fn set_task(&mut self, thread: usize, task: TaskId) {
         self.threads[thread].task = task;
     }
@@ -105,7 +106,7 @@ impl Scheduler {
         self.threads.iter().position(|thread| thread.task == task)
     }
 
-    /// Says what a thread may run on, if not on all CPUs; whether it is to leave the CPU that it is on.
+    /// Sets the affinity of a thread. Returns whether the thread has to leave the CPU that it is on.
     pub fn set_affinity(
         &mut self,
         topology: &Topology,
@@ -127,12 +128,12 @@ impl Scheduler {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
     }
 
-    /// A number below `end` by chance.
+    /// A random number below `end`.
     pub fn chance(&mut self, end: u64) -> u64 {
         self.random.random_range(0..end)
     }
 
-    /// Numbers up to `count` in an order by chance.
+    /// The numbers below `count` in random order.
     pub fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -141,7 +142,7 @@ impl Scheduler {
         order
     }
 
-    /// Where a thread begins that may run on some CPUs only, or anywhere.
+    /// The CPU on which a new thread starts, within its affinity.
     pub fn idlest_cpu(&mut self, system: &System, only: Option<CpuSet>) -> Cpu {
         let topology = &system.machine.topology;
         let load = |cpu: &Cpu| self.queues[cpu.index()].len();
@@ -160,19 +161,19 @@ impl Scheduler {
         least[self.random.random_range(0..least.len())]
     }
 
-    /// Puts a thread on a CPU.
+    /// Adds a thread to the queue of a CPU.
     pub fn enqueue(&mut self, system: &mut System, cpu: Cpu, thread: usize, now: Time) {
         self.queues[cpu.index()].push_back(thread);
         if self.queues[cpu.index()].len() == 1 {
             system.wake(cpu, now);
-            // All CPUs tick at the same time: `skew_tick` is off unless somebody asks for it.
+            // All CPUs tick at the same time, as `skew_tick` is off by default.
             let ticks = system.machine.now(cpu).picoseconds() / TICK.picoseconds() + 1;
             self.next_tick[cpu.index()] = TICK * ticks;
             self.switch(system, cpu);
         }
     }
 
-    /// Takes a thread off a CPU.
+    /// Removes a thread from the queue of a CPU.
     pub fn remove(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let ran = self.current(cpu) == Some(thread);
         self.queues[cpu.index()].retain(|&other| other != thread);
@@ -181,18 +182,17 @@ impl Scheduler {
         }
     }
 
-    /// What runs on `cpu` has changed.
+    /// Tells the memory manager which task runs on `cpu` now.
     fn switch(&mut self, system: &mut System, cpu: Cpu) {
         let task = self.current(cpu).map(|thread| self.threads[thread].task);
         system.mm.enter(&mut system.machine, cpu).switch_task(task);
     }
 
-    /// Whether `cpu` is to tick.
     pub fn is_tick_due(&self, cpu: Cpu, now: Time) -> bool {
         now >= self.next_tick[cpu.index()]
     }
 
-    /// The next thread of `cpu` runs.
+    /// Switches `cpu` to its next thread.
     pub fn tick(&mut self, system: &mut System, cpu: Cpu) {
         while self.is_tick_due(cpu, system.machine.now(cpu)) {
             self.next_tick[cpu.index()] += TICK;
@@ -205,7 +205,7 @@ impl Scheduler {
         self.even_out(system, cpu);
     }
 
-    /// `cpu`, which is busy, takes threads that wait on busier CPUs, if it is time to.
+    /// Lets a busy CPU pull waiting threads from busier CPUs, if balancing is due.
     fn even_out(&mut self, system: &mut System, cpu: Cpu) {
         let (now, topology) = (system.machine.now(cpu), &system.machine.topology);
         let (queues, threads) = (&self.queues, &self.threads);
@@ -226,7 +226,7 @@ impl Scheduler {
         }
     }
 
-    /// A busy CPU takes a thread that waits on a busier one, if it may; whether it did.
+    /// Lets a busy CPU pull a waiting thread from a busier one. Returns whether it did.
     fn take(&mut self, system: &mut System, cpu: Cpu, pull: Pull) -> bool {
         let mut waiting = self.queues[pull.busiest.index()].iter().skip(1).copied();
         let takes = |&thread: &usize| {
@@ -241,7 +241,7 @@ impl Scheduler {
         true
     }
 
-    /// What a thread would leave behind, and what it would find.
+    /// The state that decides whether a thread should leave its node.
     fn leaving(&self, system: &System, thread: usize, source: Cpu, destination: Cpu) -> Leaving {
         let tasks = &system.mm.parts.numa.tasks;
         let [here, there] = [source, destination].map(|cpu| system.machine.node(cpu));
@@ -258,7 +258,7 @@ impl Scheduler {
         }
     }
 
-    /// A CPU on which threads wait wakes one that has nothing to do, which takes one of them (`nohz_balancer_kick`).
+    /// Lets an idle CPU take a thread that waits on `cpu` (`nohz_balancer_kick`).
     fn push(&mut self, system: &mut System, cpu: Cpu) {
         let topology = &system.machine.topology;
         let here = topology.node(cpu);
@@ -279,7 +279,7 @@ impl Scheduler {
         }
     }
 
-    /// A CPU without threads takes one that waits elsewhere, on its own node first.
+    /// Lets an idle CPU pull a waiting thread, from its own node first.
     pub fn pull(&mut self, system: &mut System, cpu: Cpu) {
         if self.current(cpu).is_some() {
             return;
@@ -296,7 +296,7 @@ impl Scheduler {
         self.bring(system, thread, busiest, cpu, now);
     }
 
-    /// A thread that may not stay on `cpu` goes where it may be.
+    /// Moves a thread that may no longer run on `cpu`.
     pub fn leave(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let now = system.machine.now(cpu);
         self.remove(system, cpu, thread);
@@ -305,7 +305,7 @@ impl Scheduler {
         self.pull(system, cpu);
     }
 
-    /// A task tries to get to its preferred node (`numa_migrate_preferred`).
+    /// Tries to move a task to its preferred node (`numa_migrate_preferred`).
     pub fn migrate_preferred(&mut self, system: &mut System, task: TaskId) {
         let Some(thread) = self.thread_of(task) else { return };
         let Some(source) = self.cpu_of(thread) else { return };
@@ -332,7 +332,7 @@ impl Scheduler {
         Search { features: &self.features, tasks, topology, task, source, on: &on }.find()
     }
 
-    /// A thread goes to a place, and who is there comes from it, if they change places.
+    /// Moves a thread to a place, in exchange for the thread there if it is a swap.
     fn migrate(&mut self, system: &mut System, thread: usize, source: Cpu, place: Place) {
         let now = system.machine.now(source).max(system.machine.now(place.cpu));
         let other = place.swap.and_then(|other| self.thread_of(other));
@@ -346,7 +346,7 @@ impl Scheduler {
         self.pull(system, source);
     }
 
-    /// A thread that waits on one CPU goes to another.
+    /// Moves a waiting thread from one CPU's queue to another's.
     fn bring(&mut self, system: &mut System, thread: usize, from: Cpu, to: Cpu, now: Time) {
         self.queues[from.index()].retain(|&other| other != thread);
         self.enqueue(system, to, thread, now);

@@ -1,13 +1,13 @@
-//! How a thread gets to its preferred node: not at all, to an idle CPU, or by changing places with another thread.
+//! How a thread gets to its preferred node: not at all, to an idle CPU, or by swapping with another thread.
 //!
 //! ```text
 //!   preferred node ─► an idle CPU there, and no imbalance ─► move
-//!                  └► each thread there: what would both gain by changing places? ─► swap with the one that gains most
+//!                  └► each thread there: what would both gain from a swap? ─► swap with the one that gains most
 //! ```
 //!
-//! The last is what `task_numa_migrate`, `task_numa_find_cpu` and `task_numa_compare` in kernel/sched/fair.c do, for
-//! threads that all want to run all the time: their loads are equal, so comparing loads is left out, as are the capacity of CPUs
-//! and caches that only a part of a node shares.
+//! This is what `task_numa_migrate`, `task_numa_find_cpu` and `task_numa_compare` in kernel/sched/fair.c do,
+//! for threads that all want to run all the time. Their loads are equal, so the comparison of loads is left
+//! out. So are the capacities of CPUs, and caches that only a part of a node shares.
 
 use super::policy::{Best, Exchange, Gain, Place, may_move, place, swap_gain};
 use machine::{Cpu, Node, Topology};
@@ -18,43 +18,44 @@ use mm::numa::placement::TaskId;
 /// A node that a thread may go to.
 struct Destination {
     node: Node,
-    /// How far away nodes may be whose memory counts as near.
+    /// Up to which distance the memory of other nodes counts as near.
     reach: u8,
     /// What the thread gains.
     gain: Gain,
-    /// What a move is worth: the one or the other ([`Tasks::numa_weight`]).
+    /// Value of a move: the gain of the group, or the thread's own if it has no group
+    /// ([`Tasks::numa_weight`]).
     move_gain: i64,
-    /// There are fewer threads than CPUs.
+    /// Whether the node has fewer threads than CPUs.
     has_spare: bool,
-    /// The thread may go there alone.
+    /// Whether the thread may move there without a swap.
     may_move: bool,
-    /// A CPU without threads.
+    /// A CPU of the node without threads.
     idle: Option<Cpu>,
 }
 
-/// What a CPU has to do.
+/// The threads of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuLoad {
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The one that runs, and whether it must stay.
+    /// The running thread, and whether its affinity keeps it there.
     pub first: Option<(TaskId, bool)>,
 }
 
-/// A thread that looks for a place on or near its preferred node.
+/// The search of a thread for a place on or near its preferred node.
 pub(super) struct Search<'a> {
     pub features: &'a SchedFeatures,
     pub tasks: &'a Tasks,
     pub topology: &'a Topology,
     pub task: TaskId,
-    /// The CPU that it is on.
+    /// The CPU of the thread.
     pub source: Cpu,
-    /// What a CPU has to do.
+    /// The load of a CPU.
     pub on: &'a dyn Fn(Cpu) -> CpuLoad,
 }
 
 impl Search<'_> {
-    /// Where it goes, if anywhere.
+    /// The place found, if any.
     pub fn find(&self) -> Option<Place> {
         let preferred = self.tasks.get(self.task).preferred?;
         place(self.features, || self.idle_cpu(preferred), || self.best(preferred).place)
@@ -76,14 +77,15 @@ impl Search<'_> {
         self.cpus(node).into_iter().map(|cpu| (self.on)(cpu).threads).sum()
     }
 
-    /// What a task gains on `to`, coming from `from`.
+    /// What a task gains from moving from node `from` to node `to`.
     fn gain(&self, task: TaskId, [from, to]: [Node; 2], reach: u8) -> Gain {
         let task_weight = |node| self.tasks.task_weight(task, node, reach) as i64;
         let group_weight = |node| self.tasks.group_weight(task, node, reach) as i64;
         Gain { task: task_weight(to) - task_weight(from), group: group_weight(to) - group_weight(from) }
     }
 
-    /// The preferred node, and others if there is no place or the group runs on several (`task_numa_migrate`).
+    /// Searches the preferred node, and others if it has no place or the group runs on several nodes
+    /// (`task_numa_migrate`).
     fn best(&self, preferred: Node) -> Best {
         let mut best = Best::default();
         let distances = &self.topology.node_distances[self.home().index()];
@@ -97,7 +99,7 @@ impl Search<'_> {
             if node == self.home() || node == preferred || self.topology.is_memory_only(node) {
                 continue;
             }
-            // The kernel takes how far the last one is that it looked at.
+            // The kernel uses the distance of the last node that it looked at.
             let destination = self.destination(node, distances[last.index()]);
             if destination.gain.task >= 0 || destination.gain.group >= 0 {
                 self.look_at(&destination, &mut best);
@@ -122,7 +124,7 @@ impl Search<'_> {
         }
     }
 
-    /// `task_numa_find_cpu`.
+    /// Searches a node (`task_numa_find_cpu`).
     fn look_at(&self, destination: &Destination, best: &mut Best) {
         let &Destination { node, move_gain, has_spare, may_move, idle, .. } = destination;
         if has_spare
@@ -153,7 +155,7 @@ impl Search<'_> {
         }
     }
 
-    /// What changing places with a thread there is worth, unless it never is.
+    /// What a swap with the thread there is worth; `None` if it is ruled out.
     fn swap(&self, cpu: Cpu, other: TaskId, destination: &Destination) -> Option<Best> {
         let &Destination { node, reach, gain, move_gain, has_spare, .. } = destination;
         let tasks = self.tasks;

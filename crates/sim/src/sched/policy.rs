@@ -1,39 +1,40 @@
-//! What the scheduler decides, of numbers alone: whether a part of the machine is too busy, whether a thread may be taken from it,
-//! and where a thread goes that is not on its preferred node.
+//! Decisions of the scheduler as functions of numbers: whether a group of CPUs is too busy, whether a thread
+//! may be pulled from it, and where a thread goes that is not on its preferred node.
 //!
 //! ```text
-//!   threads and CPUs of the parts of a domain ─► imbalance ─► Attempt::takes ◄─ degrades_locality        balance.rs
+//!   threads and CPUs of a domain's groups ─► imbalance ─► Attempt::takes ◄─ degrades_locality        balance.rs
 //!   gains of two threads on two nodes ─► may_move, swap_gain ─► Best::is_better_than                     placement.rs
 //! ```
 //!
-//! The kernel does this in kernel/sched/fair.c (6.1 to 7.2): `update_sd_pick_busiest`, `calculate_imbalance`, `detach_tasks` and
-//! `migrate_degrades_locality`; `task_numa_migrate`, `task_numa_compare` and `adjust_numa_imbalance`. All threads want to run all the
-//! time, so a thread's load is a constant. What patches argue about are values of [`SchedFeatures`].
+//! The kernel's functions are in kernel/sched/fair.c (6.1 to 7.2): `update_sd_pick_busiest`,
+//! `calculate_imbalance`, `detach_tasks` and `migrate_degrades_locality`; `task_numa_migrate`,
+//! `task_numa_compare` and `adjust_numa_imbalance`. All threads want to run all the time, so the load of a
+//! thread is constant. What patches change are values of [`SchedFeatures`].
 
 use super::TICK;
 use machine::{Cpu, Node, Time};
 use mm::features::sched::{SchedFeatures, TaskPlacement};
 use mm::numa::placement::TaskId;
 
-/// What a thread counts that wants to run all the time (`task_h_load`).
+/// Load of a thread that wants to run all the time (`task_h_load`).
 const LOAD: u64 = 1024;
 
-/// The threads of a CPU, or of several.
+/// The threads of one or several CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Queue {
     pub threads: u64,
-    /// Those that prefer a node (`nr_numa_running`).
+    /// Threads that have a preferred node (`nr_numa_running`).
     pub prefer: u64,
-    /// Those that are on the node that they prefer (`nr_preferred_running`).
+    /// Threads on their preferred node (`nr_preferred_running`).
     pub at_home: u64,
 }
 
-/// How many threads are where they should be (`fbq_type`); fewer come first.
+/// Whether threads are on their preferred nodes (`fbq_type`); groups that sort lower are pulled from first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Settled {
-    /// Some prefer no node.
+    /// Some threads have no preferred node.
     Regular,
-    /// Some prefer another node.
+    /// Some threads are not on their preferred node.
     Remote,
     All,
 }
@@ -56,7 +57,7 @@ impl Queue {
     }
 }
 
-/// A part of a domain: threads on CPUs.
+/// A group of a domain: threads and CPUs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
     pub queue: Queue,
@@ -77,7 +78,8 @@ impl Part {
     }
 }
 
-/// What would have to move from the busiest part to the own one; nothing if it is not worth it (`calculate_imbalance`).
+/// The load to move from the busiest group to the own one; `None` if it is not worth it
+/// (`calculate_imbalance`).
 pub(super) fn imbalance(features: &SchedFeatures, own: Part, busiest: Part, all: Part) -> Option<u64> {
     let far = busiest.load() * 100 > own.load() * u64::from(features.imbalance_pct);
     (own.load() < all.load() && far).then(|| {
@@ -86,40 +88,41 @@ pub(super) fn imbalance(features: &SchedFeatures, own: Part, busiest: Part, all:
     })
 }
 
-/// How long a busy CPU leaves a domain of so many CPUs alone, of which nothing was to be done at last if it `is_even`
-/// (`get_sd_balance_interval`).
+/// Interval between two balancing attempts of a busy CPU on a domain of `cpus` CPUs; `is_even` if the last
+/// attempt found no imbalance (`get_sd_balance_interval`).
 pub(super) fn balance_interval(features: &SchedFeatures, cpus: u64, is_even: bool) -> Time {
     let milliseconds = if is_even { cpus * 2 } else { cpus };
     let every = Time::from_nanoseconds(milliseconds * u64::from(features.busy_factor) * 1_000_000);
     every.saturating_sub(TICK).max(TICK)
 }
 
-/// An attempt to take a thread.
+/// An attempt to pull a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// How much a thread may count.
+    /// The load that may be moved.
     pub imbalance: u64,
-    /// How many before it have failed.
+    /// Number of failed attempts before it.
     pub failed: u32,
 }
 
 impl Attempt {
-    /// Whether a thread may be taken; `degrades`: it would leave a node with memory that it uses (`detach_tasks`).
+    /// Whether a thread may be pulled; `degrades` if it would leave a node with memory that it uses
+    /// (`detach_tasks`).
     pub fn takes(self, features: &SchedFeatures, degrades: bool) -> bool {
         let load = LOAD.checked_shr(self.failed).unwrap_or(0).max(1);
         load <= self.imbalance && (!degrades || self.failed > features.cache_nice_tries)
     }
 }
 
-/// A thread that may be taken from one node to another.
+/// A thread that may be pulled from one node to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub preferred: Option<Node>,
     pub here: Node,
     pub there: Node,
-    /// All threads of the CPU prefer the node that they are on.
+    /// Whether all threads of the CPU are on their preferred node.
     pub all_at_home: bool,
-    /// How much of its memory is on each of the nodes ([`mm::numa::Tasks::numa_weight`]).
+    /// How much of the thread's memory is on each of the nodes ([`mm::numa::Tasks::numa_weight`]).
     pub weight_here: u64,
     pub weight_there: u64,
 }
@@ -127,7 +130,7 @@ pub(super) struct Leaving {
 /// Whether a thread would leave memory behind that it uses (`migrate_degrades_locality`).
 pub(super) fn degrades_locality(leaving: &Leaving) -> bool {
     match leaving.preferred {
-        // Where all are at home, one of them has to go.
+        // If all threads are on their preferred node, one of them has to leave.
         Some(node) if node == leaving.here => !leaving.all_at_home,
         Some(node) if node == leaving.there => false,
         _ => leaving.weight_there < leaving.weight_here,
@@ -137,14 +140,13 @@ pub(super) fn degrades_locality(leaving: &Leaving) -> bool {
 /// Where a thread goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The CPU.
     pub cpu: Cpu,
-    /// Who comes from there instead.
+    /// The task that comes from there in exchange, if it is a swap.
     pub swap: Option<TaskId>,
 }
 
-/// A place for a thread that is not on its preferred node, of what two searches would find: an idle CPU there, and the best that
-/// there is.
+/// Chooses a place for a thread that is not on its preferred node, from two searches: for an idle CPU on that
+/// node, and for the best place overall.
 pub(super) fn place(
     features: &SchedFeatures,
     idle: impl FnOnce() -> Option<Cpu>,
@@ -157,14 +159,15 @@ pub(super) fn place(
     }
 }
 
-/// Whether a thread may go to a node of so many CPUs without anybody coming from there instead (`maymove`), by how many threads
-/// are here and there.
+/// Whether a thread may move to a node with `cpus` CPUs without a swap (`maymove`), given the numbers of
+/// threads here and there.
 pub(super) fn may_move(features: &SchedFeatures, here: i64, there: i64, cpus: i64) -> bool {
     if there >= cpus {
-        // Loads must not differ more than they do.
+        // The difference in load must not grow.
         return there < here;
     }
-    // No more threads there than here afterwards, or but a few more while few run there (`adjust_numa_imbalance`).
+    // Afterwards there are no more threads there than here, or a few more while few run there
+    // (`adjust_numa_imbalance`).
     let (here, there) = (here - 1, there + 1);
     let nearly_idle = there <= (cpus >> features.imb_numa_shift).max(1);
     there - here <= if nearly_idle { i64::from(features.numa_imbalance_min) } else { 0 }
@@ -173,38 +176,38 @@ pub(super) fn may_move(features: &SchedFeatures, here: i64, there: i64, cpus: i6
 /// How much more of its memory a thread finds on the other node than on its own, in thousandths of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gain {
-    /// Of what the thread itself uses.
+    /// From the faults of the thread itself.
     pub task: i64,
-    /// Of what its group uses.
+    /// From the faults of its group.
     pub group: i64,
 }
 
-/// Two threads on two nodes that may change places.
+/// Two threads on two nodes that may be swapped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
-    /// Who looks for a place.
+    /// Gain of the thread that looks for a place.
     pub own: Gain,
-    /// What a move of it is worth: the gain of its group, or its own if it is in none.
+    /// Value of moving it: the gain of its group, or its own if it has no group.
     pub move_gain: i64,
-    /// Who would come from there.
+    /// Gain of the thread that would come in exchange.
     pub other: Gain,
-    /// The node where the other one is has fewer threads than CPUs.
+    /// Whether the other thread's node has fewer threads than CPUs.
     pub has_spare: bool,
-    /// They are of one group, or both of none.
+    /// Whether they are in the same group, or both in none.
     pub shares_group: bool,
-    /// Each of them is in a group.
+    /// Whether each of them is in a group.
     pub in_groups: bool,
-    /// The other one prefers the node that it is on.
+    /// Whether the other thread is on its preferred node.
     pub leaves_home: bool,
-    /// It prefers the one to which it would go.
+    /// Whether the other thread would get to its preferred node.
     pub comes_home: bool,
 }
 
-/// What changing places is worth, unless it never is (`task_numa_compare`).
+/// The value of a swap; `None` if it is ruled out (`task_numa_compare`).
 pub(super) fn swap_gain(exchange: &Exchange) -> Option<i64> {
     let &Exchange { own, move_gain, other, .. } = exchange;
     let mut gain = match (exchange.shares_group, exchange.in_groups) {
-        // It helps nobody who could have an idle CPU.
+        // A swap within a group is no help when an idle CPU is available.
         (true, _) if exchange.has_spare => return None,
         (true, true) => less_a_16th(own.task + other.task),
         (true, false) => own.task + other.task,
@@ -224,22 +227,22 @@ fn less_a_16th(gain: i64) -> i64 {
     gain - gain / 16
 }
 
-/// The best place so far.
+/// The best place found so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Best {
     pub place: Option<Place>,
     pub gain: i64,
-    /// The other thread comes to its preferred node.
+    /// Whether the other thread gets to its preferred node.
     pub brings_home: bool,
 }
 
 impl Best {
-    /// The thread goes to a CPU, and none comes from there.
+    /// A move to a CPU without a swap.
     pub fn alone(cpu: Cpu, gain: i64) -> Best {
         Best { place: Some(Place { cpu, swap: None }), gain, brings_home: false }
     }
 
-    /// Whether this swap replaces what was found before.
+    /// Whether this swap is better than the best place so far.
     pub fn is_better_than(self, features: &SchedFeatures, best: &Best) -> bool {
         let small = i64::from(features.small_gain);
         let swaps = best.place.is_some_and(|place| place.swap.is_some());
@@ -266,7 +269,7 @@ mod tests {
             (of(2, 2), of(5, 2), of(7, 4), Some(1536)),
             (of(2, 1), of(2, 1), of(4, 2), None),
             (of(3, 2), of(2, 1), of(5, 3), Some(340)),
-            // By less than 17 per cent it does not matter.
+            // A difference of less than 17 per cent is ignored.
             (of(64, 64), of(70, 64), of(134, 128), None),
         ] {
             assert_eq!(imbalance(&released(), own, busiest, all), expected, "{own:?} {busiest:?}");

@@ -1,4 +1,4 @@
-//! Where the scheduler puts tasks, decision by decision.
+//! Tests of the placement of tasks, decision by decision.
 
 use super::*;
 use TaskPlacement::{Idle, Stay, Swap};
@@ -11,11 +11,11 @@ use mm::numa::placement::{CountedFault, FaultStats, FaultedMm, Kind, TaskClock, 
 use mm::numa::scan::MmScan;
 use mm::sysctl::NumaSettings;
 
-/// Threads on nodes of two CPUs each, all as far from each other.
+/// Threads on nodes with two CPUs each, at equal distances.
 struct Threads {
     tasks: Tasks,
     topology: Topology,
-    /// By CPU: what runs there, and whether it must stay.
+    /// For each CPU its tasks, and whether they are bound to it.
     queues: Vec<Vec<(TaskId, bool)>>,
 }
 
@@ -27,7 +27,7 @@ impl Threads {
         Threads { tasks, topology, queues: vec![Vec::new(); 2 * usize::from(nodes)] }
     }
 
-    /// A thread on `cpu` that has taken faults on memory of each node, a thousand in all.
+    /// Adds a thread on `cpu` whose thousand faults are distributed over nodes as `memory` says.
     fn thread(&mut self, cpu: usize, memory: &[u64], preferred: Option<u8>) -> TaskId {
         assert_eq!(memory.iter().sum::<u64>(), 1000);
         let number = self.queues.iter().flatten().count() as u32;
@@ -42,12 +42,12 @@ impl Threads {
         task
     }
 
-    /// Whoever runs on `cpu` must stay.
+    /// Binds the thread that runs on `cpu` to it.
     fn pin(&mut self, cpu: usize) {
         self.queues[cpu][0].1 = true;
     }
 
-    /// A fault of `task` on no page at all, which `other` touched before.
+    /// A fault of `task` that covers no page, on memory that `other` touched before.
     fn fault(&mut self, task: TaskId, other: Option<TaskId>, scan_seq: i32) {
         let pid = other.map_or(1, |other| self.tasks.get(other).pid);
         let (node, cpu_node, flags) = (Node(0), Node(0), FaultFlags::default());
@@ -62,7 +62,7 @@ impl Threads {
         self.tasks.get_mut(task).preferred = preferred;
     }
 
-    /// Puts a thread into a group of its own, or into that of another thread.
+    /// Puts a thread into a group of its own or into that of another thread.
     fn group(&mut self, task: TaskId, with: Option<TaskId>) {
         self.fault(task, with, 0);
     }
@@ -89,15 +89,15 @@ fn swaps_on(cpu: u16, other: TaskId) -> Option<Place> {
     Some(Place { cpu: Cpu(cpu), swap: Some(other) })
 }
 
-/// Each rule, for a thread on the first node all of whose memory is on the second: with how many threads on
-/// each CPU, and where to.
+/// Each placement rule, for a thread on the first node with all its memory on the second: threads per CPU,
+/// and where the thread goes.
 #[test]
 fn an_idle_cpu_takes_a_thread() {
     for (loads, by_stay, by_idle, by_swap) in [
         ([2, 0, 0, 0], None, Some(2), Some(2)),
         ([2, 1, 1, 0], None, Some(3), Some(3)),
         ([3, 0, 1, 0], None, Some(3), Some(3)),
-        // Only `idle` moves where there are to be more threads than here.
+        // Only `idle` moves a thread if that leaves more threads there than here.
         ([2, 0, 1, 0], None, Some(3), None),
         ([1, 0, 1, 0], None, Some(3), None),
         ([1, 0, 2, 0], None, Some(3), None),
@@ -109,7 +109,7 @@ fn an_idle_cpu_takes_a_thread() {
         let task = threads.thread(0, &[0, 1000], Some(1));
         for (cpu, load) in loads.into_iter().enumerate() {
             for _ in usize::from(cpu == 0)..load {
-                // There nobody gains from a change.
+                // No thread there gains from a swap.
                 let (memory, preferred) = if cpu < 2 { ([500, 500], None) } else { ([0, 1000], Some(1)) };
                 threads.thread(cpu, &memory, preferred);
             }
@@ -123,8 +123,7 @@ fn an_idle_cpu_takes_a_thread() {
     }
 }
 
-/// Whoever may move to an idle CPU does, though there is somebody on another one to change places with, who
-/// would gain as well.
+/// A thread that may move to an idle CPU does, even if a swap on another CPU would gain as well.
 #[test]
 fn an_idle_cpu_is_better_than_a_swap() {
     let mut threads = Threads::new(2);
@@ -135,12 +134,12 @@ fn an_idle_cpu_is_better_than_a_swap() {
     let other = threads.thread(2, &[1000, 0], Some(0));
     [task, other].into_iter().for_each(|task| threads.group(task, None));
     assert_eq!(threads.find(Swap, task), moves_to(3));
-    // Were there to be more threads than here, it is the swap.
+    // If there were more threads there than here afterwards, it swaps.
     threads.queues[1].pop();
     assert_eq!(threads.find(Swap, task), swaps_on(2, other));
 }
 
-/// A node is nearly idle with an eighth of its CPUs busy: up to then it may have two threads more.
+/// A node with at most an eighth of its CPUs busy is nearly idle, and may have two threads more.
 #[test]
 fn a_nearly_idle_node_may_have_more_threads() {
     for (here, there, moves) in [(1, 0, true), (1, 1, true), (1, 2, false), (4, 2, true), (3, 2, false)] {
@@ -156,7 +155,8 @@ fn a_nearly_idle_node_may_have_more_threads() {
     }
 }
 
-/// On a node without an idle CPU the thread shares one, if there are more threads here and nobody there would gain.
+/// On a node without an idle CPU, the thread shares one if there are more threads here and no thread there
+/// would gain.
 #[test]
 fn a_busy_cpu_takes_a_thread_that_is_worth_more_alone() {
     for (other, here, expected) in [([0, 1000], 3, true), ([0, 1000], 2, false), ([1000, 0], 3, false)] {
@@ -171,8 +171,8 @@ fn a_busy_cpu_takes_a_thread_that_is_worth_more_alone() {
     }
 }
 
-/// All CPUs are busy: the thread changes places with one of the second node, if both together gain enough.
-/// What they have on each node, what the others prefer, and with which one it is.
+/// All CPUs are busy: the thread swaps with one on the second node if both together gain enough. Each case
+/// gives the memory of the threads on each node, the others' preferred nodes, and the partner chosen.
 #[test]
 fn threads_change_places_if_both_together_gain() {
     const EVEN: [u64; 2] = [500, 500];
@@ -182,19 +182,19 @@ fn threads_change_places_if_both_together_gain() {
         ("the first that does", [0, 1000], ([1000, 0], none), ([1000, 0], none), Some(2)),
         ("one loses as much", [0, 1000], ([0, 1000], none), ([0, 1000], none), None),
         ("one loses less", [0, 1000], ([0, 1000], none), ([400, 600], none), Some(3)),
-        // SMALLIMP: 30 thousandths.
+        // SMALLIMP is 30 thousandths.
         ("30 are enough", [485, 515], (EVEN, none), ([0, 1000], none), Some(2)),
         ("28 are not", [486, 514], (EVEN, none), ([0, 1000], none), None),
         ("both count", [490, 510], ([505, 495], none), ([0, 1000], none), Some(2)),
-        // More than 15 better than who was found before.
+        // It must exceed the previous best by more than 15.
         ("100 and 116", EVEN, ([550, 450], none), ([558, 442], none), Some(3)),
         ("100 and 114", EVEN, ([550, 450], none), ([557, 443], none), Some(2)),
-        // A 16th less for who is at home there, an eighth more for who comes home.
+        // A 16th less for leaving the preferred node, an eighth more for getting there.
         ("30 and at home there", [485, 515], (EVEN, Some(1)), ([0, 1000], none), None),
         ("32 and at home there", [484, 516], (EVEN, Some(1)), ([0, 1000], none), Some(2)),
         ("28 and coming home", [486, 514], (EVEN, Some(0)), ([0, 1000], none), Some(2)),
         ("26 and coming home", [487, 513], (EVEN, Some(0)), ([0, 1000], none), None),
-        // Who comes home is taken before all that do not, whatever there is to gain.
+        // A thread that gets to its preferred node wins over all that do not, whatever they gain.
         ("home before more", [0, 1000], ([1000, 0], none), ([0, 1000], Some(0)), Some(3)),
         ("home, and no more", [0, 1000], ([400, 600], Some(0)), ([1000, 0], none), Some(2)),
         ("home, then as well", [0, 1000], ([400, 600], Some(0)), ([1000, 0], Some(0)), Some(2)),
@@ -210,8 +210,8 @@ fn threads_change_places_if_both_together_gain() {
     }
 }
 
-/// Where the thread could move as well, and finds no idle CPU, the search goes on behind one that comes home:
-/// for another one that does.
+/// If the thread could also move but finds no idle CPU, the search continues after a partner that gets to its
+/// preferred node, for another such partner.
 #[test]
 fn who_comes_home_is_not_given_up_for_more() {
     for (home, expected) in [(None, 2), (Some(0), 3)] {
@@ -240,8 +240,8 @@ fn who_is_bound_is_left_where_it_is() {
     }
 }
 
-/// Two of the same group, or of none, do not change places while a CPU is idle there: that helps the one and
-/// harms the other. Two of different groups do.
+/// Two threads of the same group, or of none, do not swap while a CPU there is idle, as one gains and the
+/// other loses. Two threads of different groups do.
 #[test]
 fn threads_of_a_group_change_places_only_where_no_cpu_is_idle() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -283,18 +283,18 @@ fn threads_of_a_group_change_places_only_where_no_cpu_is_idle() {
     }
 }
 
-/// Within a group it takes a 16th more, so that 30 thousandths are not enough; between groups it is the
-/// groups' memory that counts, and the thread's own within one.
+/// Within a group, a swap must gain a 16th more, so 30 thousandths are not enough. Between groups the memory
+/// of the groups counts, within a group that of the threads.
 #[test]
 fn groups_are_weighed_as_groups() {
     for (same, own, fellow, others_join, swaps) in [
         (false, [485, 515], [485, 515], false, true),
         (true, [485, 515], [485, 515], false, false),
         (true, [484, 516], [484, 516], false, true),
-        // With its fellow, which has as much elsewhere, the thread's group gains nothing.
+        // With its fellow, which has as much memory elsewhere, the thread's group gains nothing.
         (false, [0, 1000], [1000, 0], false, false),
         (true, [0, 1000], [1000, 0], false, true),
-        // The other one's group has most there, and loses half of it.
+        // The other thread's group has most of its memory there, and loses half of it.
         (false, [300, 700], [300, 700], true, false),
         (false, [200, 800], [200, 800], true, true),
     ] {
@@ -318,9 +318,9 @@ fn groups_are_weighed_as_groups() {
     }
 }
 
-/// A thread looks at other nodes than the one it prefers if it finds no place there, or if its group runs on
-/// several. It goes to one of them where it or its group is better off than at home, and better than where it
-/// would go otherwise.
+/// A thread considers nodes besides its preferred one if it finds no place there, or if its group runs on
+/// several nodes. It goes to one of them if it or its group is better off there than at home, and better than
+/// at its other choice.
 #[test]
 fn a_group_on_several_nodes_looks_at_all_of_them() {
     for (name, spread, memory, bound, swap) in [
@@ -338,7 +338,7 @@ fn a_group_on_several_nodes_looks_at_all_of_them() {
         threads.thread(1, &[400, 300, 300], None);
         let others = [2, 4].map(|cpu| {
             let other = threads.thread(cpu, &[1000, 0, 0], None);
-            // Nobody gains from a change with who is on the second CPU.
+            // No thread gains from a swap with the one on the second CPU.
             let mut at_home = [0; 3];
             at_home[cpu / 2] = 1000;
             threads.thread(cpu + 1, &at_home, None);
