@@ -1,21 +1,23 @@
-//! A program whose mappings and first touches were recorded, with whatever folios a kernel makes of them.
+//! Replays recorded mappings and first touches of a program, with whatever folios the kernel uses for them.
 //!
 //! ```text
 //!   recorded   map ─ store ─ store ─ unmap ─ fork ...      in the recorded order, on one CPU
 //!                       │
-//!   twin       a fault, or the page is there already: a folio made it with others
+//!   twin       a page fault, or none if the folio of an earlier fault has the page
 //!                       │
 //!   time       program's own CPU time + faults + clearing + copying + unmapping
-//!              + the first use of pages that were cleared with others - page walks that larger folios save
+//!              + first use of pages that were cleared with others - page walks that large folios save
 //! ```
 //!
-//! What the program itself takes is one figure, from the machine that recorded it, and so is how often it walked the page
-//! tables meanwhile; how many of the walks are left is the machine's ([`machine::blocks`]). Touches of pages that are there
-//! were not recorded, but for the first: that is when what was cleared with others comes back from a farther cache.
-//! Memory by size of folio is counted once a second of the recording, over all processes, page by page as they are mapped.
+//! The program's own CPU time and its number of page walks are figures from the machine that recorded it; the
+//! machine's profile says how many of the walks remain ([`machine::blocks`]). Touches of present pages were
+//! not recorded, except for the first one to each page: a page that was cleared with others is then fetched
+//! from a farther cache. Once a second of the recording, memory is counted by size of folio, over the mapped
+//! pages of all processes.
 //!
-//! Nothing here is random. What differs from run to run is what the program asked for in each, so a seed stands for a
-//! recording, and there are no more seeds than recordings: any more would repeat a run and pass for another.
+//! Nothing here is random. Runs differ in what the program asked for in each recording, so a seed selects a
+//! recording. There are no more seeds than recordings, because more would repeat a run and be taken for
+//! independent ones.
 
 mod places;
 mod policy;
@@ -39,17 +41,17 @@ use workload::mappings::{self, Mappings, MappingsError, Operation, Recordings, S
 workload::no_numbers!(Program);
 
 workload::keys! {
-    /// A recorded program as scenarios describe it.
+    /// A recorded program, as in a scenario.
     pub struct RecordedMappings {
-        /// Which program: one with recordings that are built in, the path of a recording, or a list of paths.
+        /// A program with built-in recordings, the path of a recording, or a list of paths.
         pub program: Program,
-        /// CPU time of the program and of the kernel for it, all but page faults, seconds.
+        /// CPU time in seconds of the program, and of the kernel on its behalf without page faults.
         pub cpu_seconds: Figure => Bounds::new(1e-3, 1e6, "a ms to eleven days"),
-        /// How many runs of a benchmark the recording counts for.
+        /// Number of benchmark runs that the recording stands for.
         pub runs: Figure => Bounds::new(1e-3, 1e6, "a thousandth to a million"),
-        /// Page walks in a second of the program's own time where all pages are single, millions.
+        /// Page walks per second of the program's own time with order-0 pages only, in millions.
         pub million_walks: Figure => Bounds::new(0.0, 1e3, "one each ns"),
-        /// Whether kernels before 6.9 mark runs of pages for the translation caches too (arm64's contiguous bit).
+        /// Whether kernels before 6.9 use arm64's contiguous bit for runs of pages too.
         #[serde(default)]
         pub contiguous_entries: bool,
     }
@@ -73,7 +75,7 @@ pub enum Program {
     Jvm,
     /// [`mappings::KERNEL_BUILD`].
     KernelBuild,
-    /// A recording of somebody else, see docs/src/workloads/speedometer.md.
+    /// A recording of the user, see docs/src/workloads/speedometer.md.
     #[serde(untagged)]
     File(PathBuf),
     /// Recordings of several runs of one program.
@@ -82,7 +84,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The recordings that are built in.
+    /// The built-in recordings.
     fn built_in(&self) -> Recordings {
         match self {
             Program::Chromium => mappings::CHROMIUM,
@@ -96,7 +98,7 @@ impl Program {
         }
     }
 
-    /// The recordings that are files.
+    /// Paths of the recordings in files.
     fn files(&self) -> &[PathBuf] {
         match self {
             Program::File(path) => std::slice::from_ref(path),
@@ -105,7 +107,7 @@ impl Program {
         }
     }
 
-    /// The same, for paths that are relative to a scenario file.
+    /// Like [`files`](Self::files), so that paths relative to a scenario file can be resolved.
     pub(crate) fn files_mut(&mut self) -> &mut [PathBuf] {
         match self {
             Program::File(path) => std::slice::from_mut(path),
@@ -114,7 +116,7 @@ impl Program {
         }
     }
 
-    /// How many recordings there are: the first is seed 1's, the next seed 2's.
+    /// Number of recordings; seed 1 selects the first, seed 2 the second.
     pub(crate) fn recordings(&self) -> usize {
         self.built_in().len() + self.files().len()
     }
@@ -135,17 +137,17 @@ impl Program {
     }
 }
 
-/// Sizes, in KiB, whose share of memory is a metric. What is smaller than a page has none.
+/// Sizes in KiB whose share of memory is a metric; sizes below a base page have none.
 const BUCKETS: [(u64, metric::Metric); 4] =
     [(64, metric::SHARE_64K), (32, metric::SHARE_32K), (16, metric::SHARE_16K), (4, metric::SHARE_4K)];
 
 const CPU: Cpu = Cpu(0);
 
-/// What is said of machines that do not say what the size of a folio changes.
+/// The note for machines whose profile does not give costs by size of folio.
 const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a large folio is cleared, used and unmapped as one alone is, and no \
                          page walk is saved";
 
-/// Makes one run.
+/// Replays the recording that the seed selects.
 pub fn run(boot: &Boot, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     let mappings = spec.program.load(boot.seed)?;
     let system = boot.system(1)?;
@@ -163,7 +165,7 @@ pub fn run(boot: &Boot, spec: &RecordedMappings) -> Result<Outcome, RunError> {
     replay.run(&mappings, spec).ok_or(RunError::OutOfMemory)
 }
 
-/// A process, and where its pages are.
+/// A process, and where its recorded pages are mapped.
 #[derive(Clone, Debug)]
 struct Process {
     id: MmId,
@@ -171,13 +173,13 @@ struct Process {
 }
 
 impl Process {
-    /// Changes what is mapped, as the process does in a step; what it no longer has.
+    /// Changes the mappings as the step says. Returns what was unmapped.
     fn map(&mut self, kernel: &mut Kernel, step: &Step) -> Unmapped {
         let Process { id, places } = self;
         let (id, recorded, rights) = (*id, step.page..step.page + step.pages, rights(step));
         let mut unmapped = Unmapped::default();
         match step.operation {
-            // Of files only the copies that stores make are of interest, and of what is shared nothing.
+            // Of private file mappings only copied pages are modelled, and of shared mappings none.
             Operation::MapAnon if step.pages > 0 => unmapped = self.mmap(kernel, step, Backing::Anonymous),
             Operation::MapFile if step.pages > 0 => {
                 let file = Backing::File(kernel.parts.page_cache.open_file(), 0);
@@ -212,7 +214,7 @@ impl Process {
         unmapped
     }
 
-    /// Maps an area, over what is there; which of that was in memory.
+    /// Maps an area over whatever is mapped there. Returns what was unmapped.
     fn mmap(&mut self, kernel: &mut Kernel, step: &Step, backing: Backing) -> Unmapped {
         let Process { id, places } = self;
         let (id, recorded, rights) = (*id, step.page..step.page + step.pages, rights(step));
@@ -234,21 +236,21 @@ impl Process {
     }
 }
 
-/// The rights that a step gives.
+/// The access rights in a step.
 fn rights(step: &Step) -> VmFlags {
     let named = [(1, VmFlags::READ), (2, VmFlags::WRITE), (4, VmFlags::EXEC)];
     let has = named.iter().filter(|(bit, _)| step.rights & bit != 0);
     has.fold(VmFlags::default(), |flags, (_, right)| flags.or(*right))
 }
 
-/// Has the contents of pages go, and adds which were there.
+/// Discards the contents of these pages (`MADV_DONTNEED`) and adds what was present to `unmapped`.
 fn discard_parts(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], unmapped: &mut Unmapped) {
     for page in pages.into_iter().flatten() {
         *unmapped += kernel.madvise_dontneed(id, page..page + 1);
     }
 }
 
-/// Gives pages rights beside those that they have.
+/// Adds rights to those that the pages already have.
 fn add_rights(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], rights: VmFlags) {
     for page in pages.into_iter().flatten() {
         let Some(flags) = kernel.parts.address_spaces.mm(id).vmas.find(page).map(|vma| vma.flags) else {
@@ -261,15 +263,15 @@ fn add_rights(kernel: &mut Kernel, id: MmId, pages: [Option<Vpn>; 2], rights: Vm
 struct Replay {
     system: System,
     processes: Vec<Option<Process>>,
-    /// Memory in each of [`BUCKETS`], one row a sample.
+    /// Memory in each of [`BUCKETS`], one row per sample.
     shares: Vec<[u64; BUCKETS.len()]>,
-    /// Anonymous pages of all samples.
+    /// Sum of anonymous pages over all samples.
     anon: u64,
-    /// Whether runs of pages are marked.
+    /// Whether runs of pages use the contiguous bit.
     marked: bool,
-    /// Translations that the samples need, and as many as single pages of 4 KiB would.
+    /// Translations needed, summed over samples, with the folios in use and with single pages of 4 KiB.
     translations: [u64; 2],
-    /// The most anonymous pages of a sample.
+    /// Largest number of anonymous pages in a sample.
     anon_max: u64,
     series: Vec<Sample>,
 }
@@ -313,7 +315,7 @@ impl Replay {
         Some(())
     }
 
-    /// A process has an address space as soon as it does something.
+    /// Creates the address space of a process at its first step.
     fn begin(&mut self, process: usize) {
         let parts = &mut self.system.mm.parts;
         self.processes[process].get_or_insert_with(|| Process {
@@ -337,8 +339,8 @@ impl Replay {
         }
     }
 
-    /// Touches a page, if the recording has an area there that may be used so. What exec maps itself, the program's image
-    /// and its stack, is not in the recording: a store there copies a page of a file.
+    /// Touches a page if the recording has a mapping there with that right. Mappings that exec makes itself,
+    /// the image and the stack, are not in the recording: a store there copies a file page.
     fn touch(&mut self, process: usize, recorded: u64, write: bool) -> Option<()> {
         let System { machine, mm, .. } = &mut self.system;
         let Process { id, places } = self.processes[process].as_mut()?;
@@ -411,7 +413,7 @@ impl Replay {
         let all: u64 = pages.iter().sum();
         let pmd_order = self.system.mm.parts.allocator.geometry().pmd_order;
         let run = |(order, &pages): (usize, &u64)| match &self.system.machine.costs.blocks {
-            // A huge page has one entry of its own.
+            // A PMD-mapped folio has a single translation.
             Some(_) if order == usize::from(pmd_order) => pages >> order,
             Some(blocks) => blocks.translations(pages, 1 << order, self.marked),
             None => pages,
@@ -427,8 +429,8 @@ impl Replay {
         self.series.push(Sample { seconds: seconds as f64, name: "anon_mib", value });
     }
 
-    /// Seconds of page walks with single pages, and with the folios that there were. Samples say how many translations
-    /// both need on average.
+    /// Seconds of page walks with single pages, and with the folios in use, from the average number of
+    /// translations in the samples.
     fn walks(&self, spec: &RecordedMappings) -> [f64; 2] {
         let Some(blocks) = &self.system.machine.costs.blocks else { return [0.0; 2] };
         let single = 1e6 * spec.million_walks.value * spec.cpu_seconds.value * blocks.tlb_walk.seconds();

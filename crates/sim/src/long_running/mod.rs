@@ -1,26 +1,29 @@
-//! A system that runs for long: processes map memory, use it and give it back, until nothing changes any more.
+//! A system that runs for long: processes map memory, use it and unmap it, until fragmentation is in
+//! equilibrium.
 //!
 //! ```text
-//!   areas    small ▪▪▪▪▪▪ short-lived      large ▬▬▬ long-lived       mapped at random places, touched page by page
-//!              │                                                       in order or shuffled
+//!   areas    small ▪▪▪▪▪▪ short-lived      large ▬▬▬ long-lived       mapped at random addresses, touched page by
+//!              │                                                       page in order or shuffled
 //!              ▼
-//!   total up to the target  ─► what would end first ends ─► the next is mapped
+//!   total up to the target  ─► the area with the earliest end is unmapped ─► the next one is mapped
 //!
-//!   beside it: pages of the kernel that stay where they are; files read through a page cache that takes what is free;
-//!   swap that is memory itself (zram), in single pages
+//!   besides: unmovable pages of the kernel; files read through a page cache that takes what is free;
+//!   swap in memory (zram), in single pages
 //! ```
 //!
-//! The areas, when they end and how they are touched are the same for all variants of a seed, whatever folios they are
-//! made of; so memory is short at the same times. "Are more fallback orders the sooner end of large folios?" is the
-//! question (Yu Zhao, 2023-07-05): how many of the faults that had room for the preferred order got it, window by window.
+//! The areas, their lifetimes and the order in which they are touched are the same for all variants of a
+//! seed, whatever folios are used, so memory is short at the same times. "Are more fallback orders the sooner
+//! end of large folios?" is the question (Yu Zhao, 2023-07-05): how many of the faults that had room for the
+//! preferred order got it, window by window.
 //!
-//! Files are read in runs of pages, here and there. The twin's page cache has single pages, which reclaim takes and compaction
-//! moves. Kernels since 5.18 read ahead in large folios, which it has not: for them there is a list of blocks in the order
-//! in which they were read, with orders that grow as read-ahead does; the oldest go first when memory is short.
-//! Compaction does not move those: combine them with none.
+//! Files are read in runs of pages at random positions. The twin's page cache has order-0 folios here, which
+//! reclaim frees and compaction moves. Kernels since 5.18 read ahead in large folios. For them there is
+//! instead a list of blocks in the order in which they were read, with orders that grow as in readahead; the
+//! oldest are freed first when memory is short. Compaction does not move these blocks, so use them without
+//! it.
 //!
-//! Areas and the preferred order are in pages of 4 KiB. On a machine with larger pages areas are rounded up to whole ones, as
-//! mmap does, and the preferred order is that of as many bytes.
+//! Areas and the preferred order are in pages of 4 KiB. On a machine with larger base pages, areas are
+//! rounded up to whole pages, as mmap does, and the preferred order is the one with the same size in bytes.
 
 #[cfg(test)]
 mod tests;
@@ -52,102 +55,103 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use workload::keys::{Bounds, PROCESSES, SHARE};
 
-/// Of an area's pages.
+/// Bounds of the pages of an area.
 const AREA_PAGES: Bounds = Bounds::new(1.0, 16_777_216.0, "64 GiB, as much as memory can have");
 
 workload::no_numbers!(Files, Compactor, Occupied);
 
 workload::keys! {
-    /// Areas of a kind.
+    /// A class of areas.
     pub struct AreaClass {
-        /// The smallest, pages of 4 KiB.
+        /// Smallest size in pages of 4 KiB.
         pub least: u64 => AREA_PAGES,
-        /// The largest, pages of 4 KiB.
+        /// Largest size in pages of 4 KiB.
         pub most: u64 => AREA_PAGES,
-        /// How many there are of a hundred or so.
+        /// Relative frequency of the class.
         pub weight: f64 => Bounds::new(0.0, 1e6, "of a hundred or so"),
-        /// How long they live on average, in lives of other classes.
+        /// Mean lifetime, relative to that of other classes.
         pub life: f64 => Bounds::new(1e-6, 1e6, "a millionth to a million of another's"),
-        /// They begin at multiples of their size, rounded up to a power of two.
+        /// Whether areas start at a multiple of their size, rounded up to a power of two.
         #[serde(default)]
         pub aligned: bool,
     }
 }
 
-/// What becomes of files that are read.
+/// How files that are read are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Files {
-    /// Nobody reads any.
+    /// No files are read.
     None,
-    /// They fill the page cache, page by page.
+    /// In the page cache, as order-0 folios.
     Pages,
-    /// They are blocks of growing orders.
+    /// As blocks of growing orders.
     Blocks,
 }
 
-/// What compacts.
+/// Who compacts memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compactor {
-    /// Nothing.
+    /// No compaction.
     None,
-    /// kcompactd, when kswapd wakes it, and of its own accord.
+    /// kcompactd, when kswapd wakes it and proactively.
     Kcompactd,
-    /// Faults themselves, and kcompactd.
+    /// Page faults (direct compaction), and kcompactd.
     Direct,
 }
 
-/// What is kept at the target when areas come and go.
+/// The quantity that is kept at the target while areas come and go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Occupied {
-    /// What areas take: all variants have the same areas at the same times, whatever memory they take for them.
+    /// The size of the areas. All variants have the same areas at the same times, whatever memory they use
+    /// for them.
     #[default]
     Areas,
-    /// What processes have in memory: variants that take more of it for an area have fewer areas.
+    /// The memory (RSS) of processes. Variants that use more memory for an area have fewer areas.
     Memory,
 }
 
 workload::keys! {
-    /// The system as scenarios describe it.
+    /// The system, as in a scenario.
     pub struct LongRunning {
-        /// Memory of the machine's only node, MiB.
+        /// Memory of the machine's only node in MiB.
         pub memory_mib: u64 => Bounds::new(64.0, 65_536.0, "the smallest machine to 64 GiB on one CPU"),
-        /// What part of it areas take together, percent of its pages; beyond 100 with zram.
+        /// Size of all areas together, as a percentage of the machine's pages; more than 100 with zram.
         pub occupancy: f64 => Bounds::new(1.0, 200.0, "per cent"),
-        /// Of what.
+        /// The quantity that `occupancy` refers to.
         #[serde(default)]
         pub occupied: Occupied,
-        /// How often areas as large as all memory are mapped.
+        /// How many times areas as large as all memory are mapped.
         pub turnovers: u64 => Bounds::new(1.0, 100_000.0, "some equilibrium is long reached"),
-        /// Processes that map them.
+        /// Processes that map areas.
         pub processes: u64 => PROCESSES,
-        /// What is mapped.
+        /// Classes of areas.
         pub areas: Vec<AreaClass>,
-        /// What part of areas is touched from the first page to some page only.
+        /// Share of areas that are touched only from their first page to a random one.
         pub partly_touched: f64 => SHARE,
-        /// Pages of the kernel that stay where they are, percent.
+        /// Unmovable pages of the kernel, as a percentage of memory.
         pub unmovable: f64 => Bounds::new(0.0, 50.0, "per cent, half of all memory"),
-        /// What files fill of what areas leave.
+        /// How files fill the memory that areas leave.
         pub page_cache: Files,
-        /// Swap on zram, percent of memory; 0 for none.
+        /// Swap on zram, as a percentage of memory; 0 for none.
         pub zram: f64 => Bounds::new(0.0, 200.0, "per cent"),
-        /// What compacts.
+        /// Who compacts memory.
         pub compaction: Compactor,
-        /// The order of pages of 4 KiB that is preferred.
+        /// The preferred order, in pages of 4 KiB.
         pub order: u8 => Bounds::new(1.0, 9.0, "2 pages to 2 MiB"),
     }
 }
 
-/// Pages that zram makes one of: lzo-rle in "Zram Performance Analysis" (gokawiil.com/article/193372), as in the profile
-/// i7-9700.
+/// Compression ratio of zram with lzo-rle, from "Zram Performance Analysis" (gokawiil.com/article/193372), as
+/// in the machine profile i7-9700.
 const ZRAM_RATIO: f64 = 2.74;
 
-/// An area that ends at some time; small, as what ends first is looked for among thousands.
+/// An area and when it ends. Kept small, because the earliest end is looked up among thousands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Area {
-    /// Bits of the time when it ends. No time is negative, so they are in the order of times.
+    /// Bits of the time at which it ends. No time is negative, so they sort like the times.
     end: u64,
     process: u32,
     start: Vpn,
@@ -157,29 +161,29 @@ struct Area {
 
 struct LongRun<'a> {
     spec: &'a LongRunning,
-    /// Pages of memory.
+    /// Base pages of the machine.
     memory: u64,
     system: System,
     random: Pcg64Mcg,
     processes: Vec<MmId>,
-    /// The end of what each has mapped.
+    /// For each process, the end of its mappings.
     ends: Vec<Vpn>,
     living: BinaryHeap<Reverse<Area>>,
-    /// The order in which pages of an area are touched; kept for its memory.
+    /// The order in which pages of an area are touched; kept to reuse its allocation.
     order: Vec<u64>,
     now: f64,
     /// Pages of living areas.
     mapped: u64,
-    /// Those that were touched.
+    /// Pages of living areas that were touched.
     in_use: u64,
-    /// Pages that were ever touched.
+    /// Pages touched so far in all areas.
     touched: u64,
-    /// Areas that ended before their time.
+    /// Areas that ended early because memory ran out.
     killed: u64,
     unmovable: Vec<Pfn>,
     cache: VecDeque<(Pfn, u8)>,
     file: FileId,
-    /// Pages read from it.
+    /// Pages of the file read so far.
     read: u64,
     zram: Vec<Pfn>,
     probes: (i64, i64),
@@ -188,7 +192,7 @@ struct LongRun<'a> {
 
 const CPU: Cpu = Cpu(0);
 
-/// Makes one run.
+/// Runs the system of `spec`.
 pub fn run(boot: &Boot, spec: &LongRunning) -> Result<Outcome, RunError> {
     let spec = &spec.in_pages_of(boot)?;
     let system = spec.system(boot)?;
@@ -196,14 +200,15 @@ pub fn run(boot: &Boot, spec: &LongRunning) -> Result<Outcome, RunError> {
 }
 
 impl LongRunning {
-    /// Whether there is anything that kswapd could reclaim.
+    /// Whether kswapd could reclaim anything.
     fn can_reclaim(&self) -> bool {
         self.zram > 0.0 || self.page_cache == Files::Pages
     }
 
-    /// Boots the run's machine with the memory of this system, of which a kernel holds nothing but the pages that stay where
-    /// they are. Where nothing can be reclaimed, fallback does not boost watermarks: on a system that has caches kswapd takes a
-    /// boost back in no time, but here it would give up after some runs in vain, and the boost would stay for ever.
+    /// Boots the machine with the memory of this system, of which the kernel itself holds only its unmovable
+    /// pages. If nothing can be reclaimed, watermark boosting is off: on a system with caches, kswapd soon
+    /// undoes a boost caused by a fallback, but here it would give up after some failures and the boost would
+    /// stay forever.
     fn system(&self, boot: &Boot) -> Result<System, RunError> {
         let memory = memory_layout_of(boot.machine.page_size, 1, self.memory_mib);
         let mut system = boot.system_with(1, &memory)?;
@@ -213,7 +218,7 @@ impl LongRunning {
         Ok(system)
     }
 
-    /// The same in pages of the machine.
+    /// The same system in pages of the machine.
     fn in_pages_of(&self, boot: &Boot) -> Result<LongRunning, Misfit> {
         let page_size = boot.machine.page_size;
         let order = ThpSettings::new(page_size).order_of(PageSize::Kib4.bytes() << self.order);
@@ -299,7 +304,7 @@ impl<'a> LongRun<'a> {
         Some(self.outcome(&Windows::new(windows)))
     }
 
-    /// Pages that count for the target.
+    /// Pages that count towards the target.
     fn occupied(&self) -> u64 {
         match self.spec.occupied {
             Occupied::Areas => self.mapped,
@@ -311,7 +316,7 @@ impl<'a> LongRun<'a> {
         self.processes.iter().map(|&id| self.system.mm.parts.address_spaces.mm(id).rss()).sum()
     }
 
-    /// The area that would end first ends.
+    /// Ends the area with the earliest end.
     fn end_first(&mut self) -> Option<()> {
         let Reverse(area) = self.living.pop()?;
         self.now = f64::from_bits(area.end);
@@ -359,7 +364,7 @@ impl<'a> LongRun<'a> {
         self.touched += touched;
         'touched: for &page in &order {
             while self.touch(mm, start + page).is_none() {
-                // Somebody is killed, maybe who touches it.
+                // The OOM killer kills a process, perhaps this one.
                 self.end_first()?;
                 self.killed += 1;
                 if self.living.is_empty() {
@@ -383,7 +388,8 @@ impl<'a> LongRun<'a> {
         touch.ok().map(drop)
     }
 
-    /// kswapd, on a CPU of its own, is done before anybody needs another page. It also wakes kcompactd.
+    /// Runs kswapd on a CPU of its own; it finishes before anybody needs another page. It also wakes
+    /// kcompactd.
     fn run_kswapd(&mut self) {
         if self.spec.can_reclaim() || self.spec.compaction != Compactor::None {
             let System { machine, mm, .. } = &mut self.system;
@@ -391,7 +397,7 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// A kernel that makes no large folios tries what would become of one.
+    /// For a kernel without large folios, tries whether a fault in this range could have allocated one.
     fn probe(&mut self, pages: std::ops::Range<Vpn>) {
         let size = 1 << self.spec.order;
         let fits = pages.start.next_multiple_of(size) + size <= pages.end;
@@ -419,7 +425,7 @@ impl<'a> LongRun<'a> {
         })
     }
 
-    /// Faults that had room for the preferred order, or for more, and those that got it.
+    /// Numbers of faults that had room for the preferred order or a larger one, and of those that got it.
     fn attempts(&self) -> (i64, i64) {
         let stats = self.system.mm.parts.address_spaces.mthp_stats();
         let preferred = Orders::all_anon(self.system.mm.parts.allocator.geometry())
@@ -447,7 +453,7 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// Pages of the kernel come and go, here and there.
+    /// Allocates and frees unmovable pages of the kernel at random.
     fn make_noise(&mut self, wanted: usize) {
         let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
         let System { machine, mm, .. } = &mut self.system;
@@ -460,7 +466,7 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// Reads a few pages of files, one after the other, when `mapped` pages have been mapped in all.
+    /// Reads some consecutive pages of files; called when `mapped` pages have been mapped in all.
     fn read_files(&mut self, mapped: u64) {
         match self.spec.page_cache {
             Files::None => {}
@@ -470,11 +476,11 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// Through the page cache, as many pages as are mapped; reclaim makes room.
+    /// Reads through the page cache, as many pages as are mapped; reclaim makes room.
     fn read_pages(&mut self) {
         let pages = self.random.random_range(1..=64);
         self.read += u64::from(pages);
-        // Four times what memory holds: some of it is read again.
+        // The file is four times as large as memory, so some of it is read again.
         let first = self.random.random_range(0..4 * self.memory as u32);
         let System { machine, mm, .. } = &mut self.system;
         for index in first..first + pages {
@@ -486,7 +492,7 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// As blocks of growing order, as many as there is room for; what was read first goes first.
+    /// Reads blocks of growing order while there is room; the oldest blocks are freed first.
     fn read_blocks(&mut self) {
         let System { machine, mm, .. } = &mut self.system;
         let reserve = self.memory / 50;
@@ -510,7 +516,7 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// kswapd, kcompactd, and memory for what zram holds.
+    /// Runs kswapd and kcompactd, and allocates the memory of zram.
     fn run_daemons(&mut self) {
         self.run_kswapd();
         let System { machine, mm, .. } = &mut self.system;
@@ -552,7 +558,7 @@ impl<'a> LongRun<'a> {
         outcome.set(metric::PREFERRED_FOLIOS, windows.mean(|window| window.folios));
         outcome.set(metric::UNUSABLE_FREE, windows.mean(|window| window.unusable));
         outcome.set(metric::ANON_MEMORY, 100.0 * windows.mean(|window| window.rss) / memory);
-        // Of what is in swap nobody knows whether it was touched.
+        // Whether swapped-out pages were touched is unknown.
         if self.spec.zram == 0.0 {
             outcome.set(metric::UNTOUCHED_MEMORY, 100.0 * windows.mean(|window| window.untouched) / memory);
         }

@@ -1,4 +1,4 @@
-//! What must be so whatever becomes of large folios.
+//! Tests of properties that hold whatever becomes of large folios.
 
 use super::*;
 use crate::progress::Reached;
@@ -6,7 +6,7 @@ use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;
 
-/// A run of a scenario, on less memory and shorter.
+/// A shortened run of a scenario with less memory.
 fn run_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunning)) -> (Run, LongRunning) {
     let scenario = Scenario::load(scenario);
     let machine = load_machine(&scenario.machine);
@@ -52,7 +52,7 @@ fn with_half_of_memory_free_the_preferred_order_is_always_had() {
     }
 }
 
-/// 25, 15, 15 and 45 per cent, as the mail has them for a browser, within 2 points.
+/// 25, 15, 15 and 45 per cent, within 2 points, as a mail gives them for a browser.
 #[test]
 fn the_mix_of_areas_has_the_published_shares_on_an_empty_machine() {
     let (run, spec) =

@@ -1,4 +1,4 @@
-//! What became of requests for the preferred order, window by window.
+//! Success rates of the preferred order, window by window.
 //!
 //! ```text
 //!   rate   100 ┐
@@ -9,50 +9,51 @@
 //!                early    time to equilibrium: from here on means of AVERAGED windows stay within the band
 //! ```
 //!
-//! A window is so many faults that had room for the preferred order, not so much time: few do, and what a handful of
-//! them say is noise. A rate may pass through its final value on its way down and come back to it much later, so
-//! equilibrium begins where it enters the band for good.
+//! A window is a number of faults that had room for the preferred order, not a length of time: such faults
+//! are rare, and the rate of a handful is noise. A rate may pass its final value on the way down and return
+//! to it much later, so equilibrium begins where the rate enters the band for good.
 
-/// Faults with room for the preferred order in a window.
+/// Faults with room for the preferred order per window.
 pub(super) const ATTEMPTS: i64 = 500;
 
-/// Success rates may differ so much from the final one in equilibrium.
+/// How far success rates in equilibrium may be from the final one.
 const EPSILON: f64 = 0.02;
 
-/// Windows that are averaged for that: 20,000 faults, or the mean would leave the band by chance.
+/// Windows averaged to compare with the final rate: 20,000 faults, so that the mean does not leave the band
+/// by chance.
 const AVERAGED: usize = 40;
 
-/// Turnovers between which a system is no longer new.
+/// The range of turnovers that counts as early.
 const EARLY: std::ops::RangeInclusive<f64> = 10.0..=20.0;
 
-/// One stretch of the run; what is not a count is as it was in the end.
+/// One window. Values other than counts are those at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
-    /// Memory turned over since the beginning.
+    /// Turnovers of memory since the start.
     pub end: f64,
     /// Faults that had room for the preferred order.
     pub attempts: i64,
-    /// Those that got it.
+    /// Attempts that got the preferred order.
     pub successes: i64,
-    /// Part of free memory in smaller blocks, percent.
+    /// Percentage of free memory in smaller blocks (`unusable_index` of debugfs).
     pub unusable: f64,
     /// Folios of the preferred order.
     pub folios: f64,
-    /// Pages that processes have in memory.
+    /// Pages that processes have in memory (RSS).
     pub rss: f64,
-    /// Those of them that nobody touched.
+    /// Those of them that were never touched.
     pub untouched: f64,
 }
 
-/// All of a run.
+/// All windows of a run.
 #[derive(Debug)]
 pub(super) struct Windows {
     all: Vec<Window>,
-    /// When the run ended.
+    /// Turnovers at the end of the run.
     end: f64,
 }
 
-/// Successes among attempts; none where there were no attempts.
+/// Successes among attempts; `None` without attempts.
 fn rate(windows: &[Window]) -> Option<f64> {
     let attempts: i64 = windows.iter().map(|window| window.attempts).sum();
     let successes: i64 = windows.iter().map(|window| window.successes).sum();
@@ -60,25 +61,23 @@ fn rate(windows: &[Window]) -> Option<f64> {
 }
 
 impl Window {
-    /// Its success rate.
     pub fn rate(&self) -> Option<f64> {
         rate(std::slice::from_ref(self))
     }
 }
 
 impl Windows {
-    /// Takes windows in their order; the last ends the run.
+    /// Takes the windows in order; the last one ends the run.
     pub fn new(all: Vec<Window>) -> Windows {
         let end = all.last().map_or(0.0, |window| window.end);
         Windows { all, end }
     }
 
-    /// All of them.
     pub fn all(&self) -> &[Window] {
         &self.all
     }
 
-    /// Those that end in a fifth of the run, counted from 0.
+    /// The windows that end in the given fifth of the run, from 0.
     fn fifth(&self, number: usize) -> &[Window] {
         let first =
             |fifths: usize| self.all.partition_point(|window| window.end <= self.end * fifths as f64 / 5.0);
@@ -89,31 +88,31 @@ impl Windows {
         self.fifth(4)
     }
 
-    /// The success rate of the last fifth.
+    /// The success rate of the last fifth of the run.
     pub fn settled(&self) -> Option<f64> {
         rate(self.last())
     }
 
-    /// The success rate from the 10th to the 20th turnover; none if the run ended before.
+    /// The success rate from the 10th to the 20th turnover; `None` if the run is shorter.
     pub fn early(&self) -> Option<f64> {
         let of = |window: &&Window| EARLY.contains(&window.end);
         let windows: Vec<Window> = self.all.iter().filter(of).copied().collect();
         if self.end >= *EARLY.end() { rate(&windows) } else { None }
     }
 
-    /// How much the success rate of the last fifth is above that of the fifth before.
+    /// By how much the success rate of the last fifth exceeds that of the fifth before.
     pub fn drift(&self) -> Option<f64> {
         Some(self.settled()? - rate(self.fifth(3))?)
     }
 
-    /// The mean of something in the last fifth.
+    /// The mean of a value over the windows of the last fifth.
     pub fn mean(&self, of: fn(&Window) -> f64) -> f64 {
         let last = self.last();
         last.iter().map(of).sum::<f64>() / last.len().max(1) as f64
     }
 
-    /// Turnovers until means of [`AVERAGED`] windows are within [`EPSILON`] of the final rate for good: the whole run if
-    /// the last of them is not. None in runs too short for two such means.
+    /// Turnovers until means of [`AVERAGED`] windows stay within [`EPSILON`] of the final rate: the whole run
+    /// if even the last mean does not. `None` if the run is too short for two such means.
     pub fn equilibrium_time(&self) -> Option<f64> {
         if self.all.len() < 2 * AVERAGED {
             return None;
@@ -133,7 +132,7 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// A window a turnover, with such rates in percent.
+    /// One window per turnover, with these rates in percent.
     fn windows(rates: impl IntoIterator<Item = i64>) -> Windows {
         let window = |(number, rate)| Window {
             end: (number + 1) as f64,
@@ -150,8 +149,9 @@ mod tests {
         let falls_and_rises = (0..60).map(|n| if n < 20 { 100 - 4 * n } else { (20 + 3 * (n - 20)).min(60) });
         let windows = windows(falls_and_rises.chain([60; 140]));
         assert_eq!(windows.settled(), Some(0.6));
-        // On its way down it is 60 after 11 turnovers. The last mean of 40 windows that is off by more than 2 points begins
-        // with the one of 38, which ends at 27: (38 + 41 + 44 + 47 + 50 + 53 + 56 + 59 + 32 * 60) / 40 = 57.7.
+        // It passes 60 after 11 turnovers, on its way down. The last mean of 40 windows that is off by more
+        // than 2 points begins with the window of 38, which ends at 27: (38 + 41 + 44 + 47 + 50 + 53 + 56 +
+        // 59 + 32 * 60) / 40 = 57.7.
         assert_eq!(windows.equilibrium_time(), Some(27.0));
         assert_eq!(windows.drift(), Some(0.0));
         assert_eq!(windows.mean(|window| window.folios), 60.0);

@@ -1,21 +1,22 @@
-//! Where the pages of a recording lie in an address space whose pages are larger.
+//! Where the recorded 4-KiB pages are mapped in an address space with a larger base page.
 //!
 //! ```text
 //!   recorded     │▪▪▪▪▪▪│▪▪│        │▪▪▪▪▪▪▪▪▪▪▪▪▪│▪▪▪      areas, in pages of 4 KiB; the last one grows
 //!                 └──┐   └──┐        └──┐
-//!   twin         │■■■■ ■■□□│ │■■□□│ │■■■■ ■■■■ ■■■■ ■■■■│   in pages of 16 KiB: each begins with a page of its own
+//!   twin         │■■■■ ■■□□│ │■■□□│ │■■■■ ■■■■ ■■■■ ■■■■│   in pages of 16 KiB: each area begins with a new page
 //! ```
 //!
-//! Programs ask for memory in pages, so a kernel with larger ones gives them more: an area that is mapped begins with a page
-//! of its own and is rounded up to whole pages. Two areas never share a page. One that begins where another one ends, of
-//! the same kind, is that one grown (`brk`), and goes on in its last page. What is mapped inside an area stays inside.
-//! Addresses keep their remainder by 2 MiB, rounded down to a page, so that what was aligned up to there still is.
+//! A kernel with larger base pages gives programs more memory than they ask for: a new area begins at a page
+//! boundary and is rounded up to whole pages. Two areas never share a page. An area that begins where another
+//! one of the same kind ends is that area grown (`brk`), and continues in its last page. A mapping inside an
+//! existing area stays inside it. Addresses keep their offset within 2 MiB, rounded down to a page, so
+//! alignment up to 2 MiB is kept.
 //!
-//! What is done to a part of a page only gives: the page gets the rights that the part gets. Its contents go when those of
-//! all parts that were stored to have gone, and it is unmapped when nothing of it is mapped any more. A program that knows
-//! how large pages are would not ask for less.
+//! Operations on a part of a page never take anything from the rest: the page gets the rights of the part in
+//! addition to its own, its contents are discarded once all parts that were stored to have been discarded,
+//! and it is unmapped once all its parts are. A program that knows the page size would not ask for less.
 //!
-//! With pages of 4 KiB all is where it was recorded.
+//! With base pages of 4 KiB, every page is mapped where it was recorded.
 
 use machine::PageSize;
 use mm::address_space::Vpn;
@@ -26,43 +27,44 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Area {
     recorded: Range<u64>,
-    /// A recorded page at which a page of the twin begins, and which one that is.
+    /// A recorded page that begins a page of the twin, and the number of that page.
     anchor: (u64, Vpn),
-    /// The end of the room that it may grow into.
+    /// End of the address range into which it may grow.
     room: Vpn,
 }
 
-/// Pages that a range of recorded ones stands for.
+/// The pages that hold a range of recorded pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pages {
-    /// Those of which all that is mapped lies in the range.
+    /// Pages of which all mapped parts are in the range.
     pub whole: Range<Vpn>,
-    /// The first and the last one, where the range has only a part of what is mapped of them. They may be the same.
+    /// The first and the last page if only some of their mapped parts are in the range. They may be the same
+    /// page.
     pub parts: [Option<Vpn>; 2],
 }
 
 impl Pages {
-    /// All of them.
+    /// All pages, whole and partial.
     pub fn all(&self) -> Range<Vpn> {
         let [first, last] = self.parts;
         first.unwrap_or(self.whole.start)..last.map_or(self.whole.end, |last| last + 1)
     }
 }
 
-/// The pages of one address space.
+/// The layout of one address space.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     page_size: PageSize,
-    /// In the order of recorded pages.
+    /// Sorted by recorded page.
     areas: Vec<Area>,
-    /// Behind all room that was ever given.
+    /// End of all address ranges handed out so far.
     end: Vpn,
-    /// Which parts of pages the program has stored to, a bit each.
+    /// For each page a bit mask of the parts that the program has stored to.
     stored: BTreeMap<Vpn, u16>,
 }
 
 impl Places {
-    /// An empty address space with pages of this size.
+    /// An empty address space with this page size.
     pub fn new(page_size: PageSize) -> Places {
         Places { page_size, areas: Vec::new(), end: page_size.pages_of_mib(2), stored: BTreeMap::new() }
     }
@@ -81,12 +83,12 @@ impl Places {
         self.page_in(area, area.recorded.end - 1)
     }
 
-    /// The first area that ends behind a recorded page.
+    /// Index of the first area that ends after a recorded page.
     fn area_from(&self, recorded: u64) -> usize {
         self.areas.partition_point(|area| area.recorded.end <= recorded)
     }
 
-    /// The page that a recorded one lies in, if it is mapped.
+    /// The page that holds a recorded page, if it is mapped.
     pub fn page(&self, recorded: u64) -> Option<Vpn> {
         if self.is_recorded_size() {
             return Some(recorded);
@@ -96,7 +98,7 @@ impl Places {
         Some(self.page_in(area, recorded))
     }
 
-    /// The pages that are mapped of a range, area by area. A page that something was cut out of may come twice.
+    /// The mapped pages of a range, area by area. A page may appear twice if a hole was unmapped in it.
     pub fn pages(&self, range: Range<u64>) -> Vec<Pages> {
         if self.is_recorded_size() {
             return vec![Pages { whole: range, parts: [None; 2] }];
@@ -106,7 +108,7 @@ impl Places {
         areas.zip(from..).map(|(_, at)| self.pages_in(at, &range)).collect()
     }
 
-    /// The pages of one area of a range, which has some of it.
+    /// The pages of a range within one area, which intersects it.
     fn pages_in(&self, at: usize, range: &Range<u64>) -> Pages {
         let area = &self.areas[at];
         let (start, end) = (range.start.max(area.recorded.start), range.end.min(area.recorded.end));
@@ -118,14 +120,14 @@ impl Places {
         Pages { whole: whole.start..whole.end.max(whole.start), parts }
     }
 
-    /// The recorded pages that lie in a page of an area, or would.
+    /// The recorded pages that a page of an area holds, mapped or not.
     fn parts_of(&self, area: &Area, page: Vpn) -> Range<u64> {
         let (anchor, first) = area.anchor;
         let start = anchor + (page - first) * self.page_size.parts();
         start..start + self.page_size.parts()
     }
 
-    /// Whether any of some recorded pages is mapped in this page.
+    /// Whether any of these recorded pages is mapped in this page.
     fn is_mapped(&self, page: Vpn, recorded: Range<u64>) -> bool {
         let areas = self.areas[self.area_from(recorded.start)..].iter();
         let mut areas = areas.take_while(|area| area.recorded.start < recorded.end);
@@ -133,8 +135,9 @@ impl Places {
             && areas.any(|area| self.page_in(area, area.recorded.start.max(recorded.start)) == page)
     }
 
-    /// Maps a range. What lies in areas that are there stays there; for the rest there are new ones, or one that grows, if
-    /// `grows` says so of its last page. The pages, those of areas that grow or are new being whole.
+    /// Maps a range. Parts within existing areas stay there; the rest becomes new areas, or extends the
+    /// previous one if `grows` allows that for its last page. Returns the pages; those of new and grown areas
+    /// are whole.
     pub fn map(&mut self, range: Range<u64>, grows: impl Fn(Vpn) -> bool) -> Vec<Pages> {
         if self.is_recorded_size() {
             return self.pages(range);
@@ -157,7 +160,7 @@ impl Places {
         mapped
     }
 
-    /// Maps a range of which nothing is mapped, before the area `next`.
+    /// Maps a range that is not mapped yet; `next` is the area after it.
     fn map_new(&mut self, next: usize, range: Range<u64>, grows: impl Fn(Vpn) -> bool) -> Pages {
         let length = range.end - range.start;
         if let Some(before) = next.checked_sub(1)
@@ -181,7 +184,8 @@ impl Places {
         Pages { whole: first..first + pages, parts: [None; 2] }
     }
 
-    /// Maps what exec mapped around a recorded page of which nothing is mapped: as much of an aligned page as nobody has.
+    /// Maps the surroundings of a recorded page that exec mapped: the part of its aligned page that belongs
+    /// to no area.
     pub fn map_image(&mut self, recorded: u64) -> Range<Vpn> {
         let next = self.area_from(recorded);
         let start = recorded / self.page_size.parts() * self.page_size.parts();
@@ -191,7 +195,7 @@ impl Places {
         self.map_new(next, start.max(before)..end.min(after), |_| false).whole
     }
 
-    /// Unmaps a range. Of whole pages nothing is mapped any more.
+    /// Unmaps a range. Nothing is left of the pages returned as whole.
     pub fn unmap(&mut self, range: Range<u64>) -> Vec<Pages> {
         let gone = self.discard(range.clone());
         if self.is_recorded_size() {
@@ -203,7 +207,7 @@ impl Places {
         let left = cut.iter().flat_map(|area| {
             let behind =
                 Area { recorded: range.end.max(area.recorded.start)..area.recorded.end, ..area.clone() };
-            // It grows at its end, which has moved.
+            // An area only grows at its end, which has moved.
             let before = Area {
                 recorded: area.recorded.start..range.start.min(area.recorded.end),
                 room: 0,
@@ -216,7 +220,7 @@ impl Places {
         gone
     }
 
-    /// The program stores to a recorded page.
+    /// Notes a store to a recorded page.
     pub fn note_store(&mut self, recorded: u64) {
         if self.is_recorded_size() {
             return;
@@ -227,7 +231,8 @@ impl Places {
         *self.stored.entry(page).or_default() |= 1 << part;
     }
 
-    /// The contents of a range go, area by area: of whole pages, and of those parts whose pages hold nothing else.
+    /// Discards the contents of a range, area by area: of whole pages, and of partial pages without other
+    /// contents.
     pub fn discard(&mut self, range: Range<u64>) -> Vec<Pages> {
         let mut discarded = self.pages(range.clone());
         if self.is_recorded_size() {
@@ -257,7 +262,7 @@ impl Places {
         discarded
     }
 
-    /// Of pages that are not of the recorded size, how many parts the program has stored to.
+    /// Parts stored to in pages larger than the recorded ones.
     pub fn stored_parts(&self) -> u64 {
         self.stored.values().map(|parts| u64::from(parts.count_ones())).sum()
     }

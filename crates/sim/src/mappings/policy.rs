@@ -1,9 +1,9 @@
-//! What a kernel decides about a replayed program beyond what the memory manager does.
+//! The kernel's choice for a replayed program, besides those of the memory manager.
 
 use mm::huge_memory::features::FolioFeatures;
 
-/// Whether page-table entries of a run of pages are marked as one, so that the translation cache takes them as one: where the kernel
-/// does it, or the run was `asked` to be as if it did.
+/// Whether the PTEs of a run of pages are marked contiguous, so that the TLB holds the run in one entry: if
+/// the kernel does so, or the run is `asked` to assume it.
 pub(super) fn marks_contiguous(features: &FolioFeatures, asked: bool) -> bool {
     asked || features.marks_contiguous
 }

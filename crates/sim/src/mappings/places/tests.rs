@@ -1,4 +1,4 @@
-//! Recorded areas on kernels with larger pages, held against their definition.
+//! Recorded areas on kernels with larger pages, compared with a definition.
 
 use super::*;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// What a kernel with larger pages has: pages that are mapped, and those that hold something.
+/// A kernel with larger pages: which pages are mapped, and which have contents.
 #[derive(Default)]
 struct Kernel {
     mapped: BTreeSet<Vpn>,
@@ -41,13 +41,13 @@ impl Kernel {
 }
 
 proptest! {
-    /// What is mapped has a page, parts of one page belong to one mapping and lie in order, and a page holds something as
-    /// long as a part of it does, and no longer.
+    /// Every mapped part has a page, the parts of a page belong to one mapping in order, and a page has
+    /// contents exactly as long as one of its parts has.
     #[test]
     fn pages_by_definition(steps in steps(), size in prop::sample::select(PageSize::ALL[1..].to_vec())) {
         let mut places = Places::new(size);
         let mut kernel = Kernel::default();
-        // Recorded pages: which mapping each is of, and those that were stored to.
+        // The mapping of each recorded page, and the recorded pages stored to.
         let mut mapped: BTreeMap<u64, usize> = BTreeMap::new();
         let mut stored: BTreeSet<u64> = BTreeSet::new();
         for (number, step) in steps.into_iter().enumerate() {
@@ -108,7 +108,7 @@ proptest! {
 fn areas_are_rounded_up_and_keep_their_remainder() {
     let mut places = Places::new(PageSize::Kib64);
     let new = |places: &mut Places, range| places.map(range, |_| false).pop().unwrap().whole;
-    // Three single pages side by side, and 33 pages 128 KiB behind a multiple of 2 MiB.
+    // Three single pages next to each other, and 33 pages 128 KiB after a multiple of 2 MiB.
     let single: Vec<_> = [1000, 1001, 1002].map(|page| new(&mut places, page..page + 1)).into();
     assert!(single.iter().all(|pages| pages.end - pages.start == 1));
     assert!(single[0] != single[1] && single[1] != single[2]);
