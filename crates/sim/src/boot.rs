@@ -1,10 +1,10 @@
-//! A machine with a kernel before anything runs on it.
+//! A machine with a kernel, before a program runs on it.
 //!
 //! ```text
 //!   Run ─► Boot ─► System ◄── the program that the run's workload asks for
 //! ```
 //!
-//! A program takes what it needs of the run from here and never sees the run, which has the workloads of all programs.
+//! Programs get this instead of the [`Run`], which knows the workloads of all programs.
 
 use crate::error::{Misfit, RunError};
 use crate::progress::Reached;
@@ -16,30 +16,29 @@ use mm::{Features, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 
-/// All of a run but what runs.
+/// A run without its workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Boot<'a> {
-    /// What the kernel does.
+    /// Features of the kernel.
     pub features: Features,
-    /// The batch of a debugging kernel, twice of which is high, and no scaling.
+    /// For a debugging kernel, the fixed `pcp->batch`; `high` is twice that, and neither is scaled.
     pub batch: Option<i32>,
-    /// The machine.
     pub machine: &'a Profile,
-    /// Settings beyond the defaults.
+    /// Settings that differ from the defaults.
     pub settings: &'a BTreeMap<String, String>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Is told how far the run is.
+    /// Where progress is reported.
     pub reached: &'a Reached,
 }
 
 impl Boot<'_> {
-    /// The system, with so many memory cgroups.
+    /// Boots the system with this number of memcgs.
     pub(crate) fn system(&self, cgroups: usize) -> Result<System, RunError> {
         self.system_with(cgroups, &booted_memory(self.machine))
     }
 
-    /// The same on a machine with this memory.
+    /// Like [`system`](Self::system), for a machine with this memory.
     pub(crate) fn system_with(&self, cgroups: usize, memory: &[MemoryRange]) -> Result<System, RunError> {
         let settings = self.checked_settings()?;
         let noise = self.stream(Stream::SectionSpread, 0);
@@ -68,7 +67,7 @@ impl Boot<'_> {
         Ok(settings)
     }
 
-    /// The generator of a stream of the run.
+    /// The random generator of a named stream of this run.
     pub(crate) fn stream(&self, name: Stream, index: u64) -> Pcg64Mcg {
         stream(self.seed, name, index)
     }

@@ -1,4 +1,4 @@
-//! Why a run could not be made: its kernel, its settings or its workload is none that can be had, or memory ran out on the way.
+//! Errors of a run: its kernel, settings or workload are invalid, or memory ran out.
 
 use crate::kernel_choice::KernelError;
 use machine::WrongValue;
@@ -9,13 +9,13 @@ use thiserror::Error;
 /// Why a run could not be made.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// There is no such kernel.
+    /// The series or variant does not exist.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The kernel does not take a setting.
+    /// The kernel refuses a setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The run asks for what cannot be had.
+    /// The workload is invalid or does not fit the machine.
     #[error(transparent)]
     Misfit(#[from] Misfit),
     /// The recorded processes cannot be read.
@@ -24,35 +24,31 @@ pub enum RunError {
     /// The recorded trace cannot be read or replayed.
     #[error("{0}")]
     Trace(String),
-    /// A workload's demand for memory cannot be made.
+    /// The workload's demand for memory is invalid.
     #[error(transparent)]
     Demand(WrongValue),
-    /// RAM disks are larger than the machine's memory.
+    /// RAM disks are larger than the machine's free memory.
     #[error("RAM disks need {mib} MiB, which machine {machine} does not have free; take a larger one")]
     TooLarge {
-        /// What they need.
+        /// Size of the RAM disks.
         mib: u64,
-        /// The machine.
         machine: String,
     },
-    /// Nothing was left to reclaim.
+    /// Reclaim found nothing, and the OOM killer would have no victim.
     #[error("out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib")]
     OutOfMemory,
-    /// The kernel refuses a write.
+    /// The kernel refuses a write to one of its files.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Why a run cannot be had.
+/// Why a workload does not fit.
 #[derive(Debug, Error)]
 pub enum Misfit {
-    /// A value is out of bounds, or more than the machine has room for.
+    /// A value is out of bounds, or more than the machine has.
     #[error("{} = {}: it takes {}", .0.key, .0.value, .0.expected)]
     OutOfRange(WrongValue),
-    /// Of the machine nobody has said what memory on other nodes costs.
+    /// The machine's profile does not say what remote memory costs.
     #[error("machine = {machine}: it takes a machine whose profile has [numa]")]
-    NoNuma {
-        /// The machine.
-        machine: String,
-    },
+    NoNuma { machine: String },
 }

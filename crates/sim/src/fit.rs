@@ -1,8 +1,8 @@
-//! Whether a workload makes sense: how its keys go together, and whether the machine is large enough for it.
+//! Checks that a workload is consistent and that the machine is large enough for it.
 //!
-//! What one key takes stands beside the key ([`workload::keys`]). What is here depends on several, or on the machine that was
-//! asked for, and is checked before the first run begins: processes that need more memory than there is, more threads than
-//! the twin can hold, a measured time that is too short for anything to be counted in it.
+//! The bounds of a single key are declared with the key ([`workload::keys`]). The checks here involve several
+//! keys or the machine, and are made before the first run: processes that need more memory than there is,
+//! more threads than the twin supports, a measured time too short to count anything.
 
 use crate::error::Misfit;
 use crate::kernel_writes::parse_write;
@@ -17,7 +17,7 @@ use workload::demand::spec::Paging;
 use workload::keys::{MICROSECONDS, THREADS, Value};
 
 impl Workload {
-    /// Refuses keys that do not go together. Keys in errors are below `workload`.
+    /// Checks keys against each other. The keys in errors are below `workload`.
     pub fn check(&self) -> Result<(), WrongValue> {
         let wrong = |key: &str, value: String, expected: &str| {
             Err(WrongValue::new(key, value, expected).within("workload"))
@@ -72,7 +72,7 @@ impl Workload {
 impl SocketStream {
     fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
         check_cpus(machine, "pairs", self.pairs, 2 * self.pairs)?;
-        // Besides what is in the socket's buffer, one message is written and one is read.
+        // Besides the messages in the socket's buffer, one is being written and one read.
         let messages = self.pairs as u64 * (self.in_flight as u64 + 2);
         check_memory(
             machine,
@@ -81,7 +81,7 @@ impl SocketStream {
         )
     }
 
-    /// KiB of a message's blocks.
+    /// Size in KiB of a message's blocks.
     fn block_kib(&self) -> u64 {
         self.blocks.iter().map(|&order| 4 << order).sum()
     }
@@ -118,12 +118,12 @@ impl LongRunning {
     }
 }
 
-/// Refuses a key of the workload.
+/// An error for a key of the workload.
 fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfit> {
     Err(Misfit::OutOfRange(WrongValue::new(key, value, expected).within("workload")))
 }
 
-/// Whether a workload's demand can be had in pages of any size: it is in bytes, or in pages that are translated.
+/// Whether the workload runs with any base page size: its demand is in bytes, or in pages that are converted.
 fn has_any_page_size(workload: &Workload) -> bool {
     matches!(
         workload,
@@ -132,7 +132,8 @@ fn has_any_page_size(workload: &Workload) -> bool {
 }
 
 impl Run {
-    /// Refuses numbers out of bounds, and a workload that is larger than the machine or has other pages.
+    /// Checks that numbers are within their bounds, and that the workload fits the machine's size and page
+    /// size.
     pub fn check_fit(&self) -> Result<(), Misfit> {
         self.workload.check_bounds("workload").map_err(Misfit::OutOfRange)?;
         let (machine, page_size) = (&self.machine, self.machine.page_size);
@@ -170,7 +171,7 @@ impl Run {
         }
     }
 
-    /// Refuses a seed for which there is no recording.
+    /// Checks that the seed has a recording.
     fn check_seed(&self, program: &Program) -> Result<(), Misfit> {
         let recordings = program.recordings();
         if (1..=recordings as u64).contains(&self.seed) {
@@ -186,7 +187,7 @@ impl Run {
     }
 }
 
-/// What a key's value may be on a machine.
+/// What to expect of a key that exceeds the machine, for errors.
 fn no_more_than(machine: &Profile) -> String {
     let topology = machine.topology();
     format!(
@@ -205,7 +206,7 @@ fn check_node(machine: &Profile, key: &str, node: u8) -> Result<(), Misfit> {
     if node < machine.topology.nodes { Ok(()) } else { misfit(key, node, no_more_than(machine)) }
 }
 
-/// Refuses MiB that the machine does not have in all.
+/// Checks that the machine has `mib` of memory.
 fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
     let all = machine.topology.memory_mib_per_node * u64::from(machine.topology.nodes);
     if mib <= all {
@@ -235,7 +236,7 @@ impl PageFaultLoop {
         check_memory(machine, "tasks, workload.mib", self.mib.saturating_mul(self.tasks as u64))?;
         let costs = machine.costs();
         let pages = machine.page_size.pages_of_mib(self.mib);
-        // Less than a round takes: what it waits and what the allocator costs come on top.
+        // Less than a round takes, as waiting and the allocator's costs are not included.
         let page = costs.page_fault + costs.page_clear + costs.page_unmap;
         let (seconds, measured) =
             (page.seconds() * pages as f64, Time::from_nanoseconds(self.milliseconds * 1_000_000));

@@ -1,4 +1,4 @@
-//! Kernel builds: `make -jN`, its jobs sampled from a recorded build, process by process.
+//! Kernel builds: `make -jN` with jobs sampled from a recorded build, process by process.
 //!
 //! ```text
 //!   build 0 (cgroup 0)   slot 0:  sh ─► gcc ─► cc1 ─► as ─► objtool    next unit ...    ┐
@@ -7,11 +7,11 @@
 //!   build 1 (cgroup 1)   ...                                                              at a time
 //! ```
 //!
-//! A unit is one job of make: its processes run one after the other. A starting process is put on an idle
-//! core if there is one, else on an idle thread, chosen at random as wake-up balancing would. The processes
-//! do what they did when they were recorded: compute, allocate, free; locks and what they cost are the twin's.
-//! Pages that a process leaves behind (page cache, slab) go to a pool from which later processes free what
-//! they freed of others' pages.
+//! A unit is one job of make; its processes run one after the other. A new process starts on an idle core if
+//! there is one, else on an idle hardware thread, chosen at random as wake-up balancing would. Processes
+//! repeat their recorded computing, allocations and frees; the twin adds locks and their costs. Pages that a
+//! process leaves behind (page cache, slab) go to a pool, from which later processes free the pages that they
+//! freed for others in the recording.
 
 mod policy;
 
@@ -29,39 +29,39 @@ use workload::keys::{Bounds, CPUS, INTENSITY, UNITS};
 use workload::process::{Operation, ProcessProfile};
 
 workload::keys! {
-    /// Builds as scenarios describe them.
+    /// Builds, as in a scenario.
     pub struct KernelBuild {
-        /// Builds at the same time, each in a cgroup of its own.
+        /// Builds that run at the same time, each in a memcg of its own.
         pub builds: usize => CPUS,
         /// `-j` of each build.
         pub jobs: usize => CPUS,
-        /// Node that memory is bound to (`numactl -m`); without it, memory is local.
+        /// Node to which memory is bound (`numactl -m`); if absent, memory is allocated locally.
         pub bind: Option<u8> => Bounds::new(0.0, 63.0, "nodes that a set can name"),
-        /// Units of each build; the recording's own number if not given.
+        /// Units per build; as many as were recorded if absent.
         pub units: Option<usize> => UNITS,
-        /// Units finished, over all builds, before measuring starts.
+        /// Units, over all builds, that finish before measuring starts.
         pub warm_units: usize => UNITS.or_none(),
-        /// For how many processes one order-3 slab of task, signal and address-space structures is allocated and
-        /// freed. The recorded machine's 2 CPUs reuse nearly all of theirs. With hundreds of CPUs, SLUB packs
-        /// `4 * (fls(cpus) + 1)` objects in a slab, and structures are freed on other CPUs than they came from.
+        /// Number of processes per order-3 slab of task, signal and address-space structures that is
+        /// allocated and freed. The 2 CPUs of the recorded machine reuse nearly all of their slabs. With
+        /// hundreds of CPUs, SLUB packs `4 * (fls(cpus) + 1)` objects into a slab, and structures are freed
+        /// on other CPUs than they were allocated on.
         pub processes_per_slab: Figure => Bounds::new(0.0, 1e6, "0 for no slabs at all"),
-        /// How much faster the build's processes go through their work than the recorded ones did.
+        /// Speed of the processes relative to the recording.
         pub intensity: Figure => INTENSITY,
     }
 }
 
-/// Virtual seconds after a build during which pagesets decay before what is left in them is read.
+/// Virtual seconds after a build during which pagesets decay before their pages are counted.
 const SETTLE_SECONDS: f64 = 60.0;
 
-/// The recorded build.
 fn profile() -> Result<&'static ProcessProfile, RunError> {
     ProcessProfile::kernel_build().map_err(|error| RunError::Profile(format!("data/kbuild.profile: {error}")))
 }
 
-/// Order of the slabs that a process's own structures come from.
+/// Order of the slabs for a process's kernel structures.
 const SLAB_ORDER: u8 = 3;
 
-/// Whether a process brings a slab of kernel structures with it.
+/// Whether a process allocates a slab of kernel structures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slab {
     None,
@@ -72,18 +72,18 @@ enum Slab {
 /// A process on a CPU.
 struct Process {
     build: usize,
-    /// The job slot that it belongs to; the tail runs in slot 0.
+    /// Its recorded operations.
     operations: &'static [Operation],
     next: usize,
-    /// Progress within the current operation, in its own units.
+    /// Progress within the current operation, in the operation's units.
     done: u32,
     pages: Vec<Pfn>,
-    /// Order and migrate type of each of `pages`.
+    /// Order and migratetype of each of `pages`.
     kinds: Vec<Kind>,
     /// Pages of the current batch that are off the LRU but not yet freed.
     off_lru: usize,
     slab: Slab,
-    /// What else its job runs.
+    /// Processes of its job that run after it.
     rest: &'static [u32],
 }
 
@@ -94,14 +94,14 @@ struct Kind {
 }
 
 impl Kind {
-    /// User memory and page cache sit on LRU lists.
+    /// User memory and page cache are on LRU lists.
     fn is_on_lru(self) -> bool {
         self.order == 0 && self.migrate_type == MigrateType::Movable
     }
 }
 
 struct Build {
-    /// Units still to be started, last first.
+    /// Units that have not started, last first.
     units: Vec<usize>,
     running_jobs: usize,
     tail_started: bool,
@@ -114,7 +114,7 @@ struct KernelBuilds {
     builds: Vec<Build>,
     on_cpu: Vec<Option<Process>>,
     folio_batches: Vec<u8>,
-    /// Pages left behind, by order.
+    /// Pages left behind by processes, by order.
     left_behind: Vec<Vec<Pfn>>,
     placement: Pcg64Mcg,
     time_scale: f64,
@@ -183,7 +183,7 @@ impl KernelBuilds {
         true
     }
 
-    /// Puts the first of `processes` on a CPU.
+    /// Starts the first of `processes` on an idle CPU; the others run after it.
     fn start_process(&mut self, system: &mut System, build: usize, processes: &'static [u32], now: Time) {
         let Some((&first, rest)) = processes.split_first() else { return };
         let (mut pages, mut kinds) = self.spare.pop().unwrap_or_default();
@@ -200,7 +200,7 @@ impl KernelBuilds {
         system.wake(cpu, now);
     }
 
-    /// An idle core if there is one, else an idle thread.
+    /// A random idle core if there is one, else a random idle hardware thread.
     fn choose_cpu(&mut self, system: &System) -> Cpu {
         let topology = &system.machine.topology;
         let is_idle = |cpu: Cpu| self.on_cpu[cpu.index()].is_none();
@@ -215,7 +215,7 @@ impl KernelBuilds {
         self.spec.bind.map_or(Placement::Local, |node| Placement::Bind(Node(node)))
     }
 
-    /// Node whose LRU lists hold what `cpu` allocates.
+    /// The node of the pages that `cpu` allocates, whose lruvec they are on.
     fn lru_node(&self, system: &System, cpu: Cpu) -> Node {
         self.spec.bind.map_or_else(|| system.machine.node(cpu), Node)
     }
@@ -234,7 +234,7 @@ impl KernelBuilds {
         system.machine.charge(cpu, category, time);
     }
 
-    /// The process on `cpu` has ended.
+    /// Ends the process on `cpu`.
     fn finish(&mut self, system: &mut System, cpu: Cpu) {
         let Some(mut process) = self.on_cpu[cpu.index()].take() else { return };
         let now = system.machine.now(cpu);
@@ -271,7 +271,7 @@ impl KernelBuilds {
         }
     }
 
-    /// Goes on with an allocation; `false`: must wait for its turn.
+    /// Continues an allocation; false if the CPU must wait for its turn.
     fn allocate(
         &mut self,
         system: &mut System,
@@ -302,7 +302,7 @@ impl KernelBuilds {
             if !system.may_share(cpu) {
                 return false;
             }
-            // A build that runs out of memory would be killed; the page is missing here, the work goes on.
+            // A real build would be killed when out of memory; here the page is missing and the work goes on.
             process.pages.push(system.alloc(cpu, &request).unwrap_or(mm::page::NO_PAGE));
             taken = 1;
         }
@@ -315,7 +315,7 @@ impl KernelBuilds {
         true
     }
 
-    /// Goes on with freeing own pages; `false`: must wait for its turn.
+    /// Continues freeing the process's own pages; false if the CPU must wait for its turn.
     fn free(
         &mut self,
         system: &mut System,
@@ -364,7 +364,7 @@ impl KernelBuilds {
         true
     }
 
-    /// Goes on with freeing pages that others left; `false`: must wait for its turn.
+    /// Continues freeing pages that other processes left behind; false if the CPU must wait for its turn.
     fn free_shared(
         &mut self,
         system: &mut System,
@@ -398,7 +398,7 @@ impl KernelBuilds {
 }
 
 impl KernelBuilds {
-    /// Allocates or frees the slab that the process brings; `false`: must wait for its turn.
+    /// Allocates or frees the process's slab; false if the CPU must wait for its turn.
     fn settle_slab(&self, system: &mut System, cpu: Cpu, process: &mut Process) -> bool {
         let ending = process.next == process.operations.len();
         match process.slab {

@@ -1,9 +1,9 @@
-//! Which kernel a run has: what the names of a series and of a variant mean.
+//! The kernel of a run: resolves the names of series and variants.
 //!
 //! ```text
 //!   series "numa", variant "p4"        ─► a variant of the series
-//!   any series,    variant "6.12"      ─► a release, which is the same in all of them
-//!   series "pcp",  variant "batch-63"  ─► a debugging kernel with that batch
+//!   any series,    variant "6.12"      ─► a release, the same in every series
+//!   series "pcp",  variant "batch-63"  ─► a debugging kernel with that pageset batch
 //! ```
 
 use machine::PageSize;
@@ -12,22 +12,21 @@ use mm::{Series, SettingError, Settings, Variant};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// A kernel that a run can have.
+/// The kernel of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice {
-    /// Its features.
     pub variant: &'static Variant,
-    /// A debugging kernel with this batch, twice of it as high, and no scaling.
+    /// For a debugging kernel, the fixed `pcp->batch`; `high` is twice that, and neither is scaled.
     pub batch: Option<i32>,
 }
 
-/// Whether kernels with any batch are variants of a series.
+/// Whether debugging kernels with any batch are variants of the series.
 fn has_batches(series: &Series) -> bool {
     series.name == Series::PCP.name
 }
 
 impl KernelChoice {
-    /// By name: a variant of the series, a kernel release, or, on pagesets, `batch-N`.
+    /// Resolves a name: a variant of the series, a kernel release, or `batch-N` in the series of pagesets.
     pub fn parse(series: &str, name: &str) -> Result<KernelChoice, KernelError> {
         let series =
             Series::find(series).ok_or_else(|| KernelError::UnknownSeries { name: series.into() })?;
@@ -42,8 +41,9 @@ impl KernelChoice {
         Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
     }
 
-    /// The settings of a run: how the machine was `set_up`, then what the variant has, then `changes`. Where a kernel with pages of
-    /// this size has no file of a variant's, writing to it fails, and the others are written to all the same.
+    /// The settings of a run: those with which the machine was `set_up`, then those of the variant, then
+    /// `changes`. If a kernel with this page size does not have a file that the variant sets, that setting is
+    /// skipped.
     pub fn settings(
         &self,
         page_size: PageSize,
@@ -61,19 +61,16 @@ impl KernelChoice {
     }
 }
 
-/// A kernel that there is not.
+/// An unknown series or variant.
 #[derive(Debug, Error)]
 pub enum KernelError {
-    /// No such series.
+    /// The series does not exist.
     #[error(
         "{name}: no such series; series: {}",
         Series::ALL.iter().map(|series| series.name).collect::<Vec<_>>().join(", ")
     )]
-    UnknownSeries {
-        /// What was asked for.
-        name: String,
-    },
-    /// No such variant or release.
+    UnknownSeries { name: String },
+    /// The series has no such variant, and there is no such release.
     #[error(
         "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
          all{}",
@@ -82,9 +79,8 @@ pub enum KernelError {
         if has_batches(series) { ", besides batch-N" } else { "" }
     )]
     UnknownVariant {
-        /// What was asked for.
         name: String,
-        /// Where it was looked for.
+        /// The series in which it was looked up.
         series: Series,
     },
 }

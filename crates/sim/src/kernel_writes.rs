@@ -1,19 +1,20 @@
-//! Writes to files of the kernel, one after the other, each timed; and a service that runs beside them.
+//! Writes to files of the kernel, one after the other, each timed, while a service may run beside them.
 //!
 //! ```text
 //!   CPU 0        echo 1000 > nr_hugepages ├── steps ──┤ echo 0 > ... ├── steps ──┤        grow_time, shrink_time
 //!                                            │ flush: interrupts         │ │
 //!   CPU 1        ──█──────███─────█──────────▼█──────────────────────────▼─▼──██───       service_p99
 //!   CPU 2        ─────██───────█─────────────▼────█████──────────────────▼─▼───────
-//!                  ▲ request: arrives, gets pages, computes, frees them, ends
+//!                  ▲ request: arrives, allocates pages, computes, frees them, ends
 //! ```
 //!
-//! The service is an open loop: requests arrive at each CPU when they arrive (Poisson), whatever became of those
-//! before, and wait in line. So a request pays for the interrupts of the one in front of it too. All draws are made
-//! request by request from a stream of each CPU: variants of one seed see the same requests.
+//! The service is an open loop: requests arrive at each CPU at random times (Poisson), regardless of earlier
+//! ones, and queue. A request therefore also pays for interrupts during the one before it. All random numbers
+//! are drawn per request from a stream per CPU, so variants of one seed see the same requests.
 //!
-//! The service runs from the end of boot, before the first write, until the last one has ended, and for a minimum of time, so that
-//! short writes have enough requests too. What has arrived by then is still completed.
+//! The service runs from the end of boot, before the first write, until the last write has ended, and for a
+//! minimum time, so that short writes have enough requests too. Requests that have arrived by then are
+//! completed.
 
 use crate::metric;
 use crate::outcome::Outcome;
@@ -29,35 +30,36 @@ use rand_pcg::Pcg64Mcg;
 use workload::keys::{Bounds, CPUS, MILLISECONDS};
 
 workload::keys! {
-    /// Writes as scenarios describe them.
+    /// Writes, as in a scenario.
     pub struct KernelWrites {
         /// `FILE=VALUE`, written in this order by a task on CPU 0.
         pub writes: Vec<String>,
-        /// What else runs on the machine.
+        /// The service that runs on other CPUs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub service: Option<Service>,
     }
 }
 
 workload::keys! {
-    /// A service as scenarios describe it.
+    /// A service, as in a scenario.
     pub struct Service {
-        /// CPUs that it runs on, from CPU 1 on.
+        /// Number of its CPUs, starting with CPU 1.
         pub cpus: usize => CPUS,
-        /// Requests that arrive at each of them in a second, on average.
+        /// Mean rate of requests per CPU, per second.
         pub requests_per_second: Figure => Bounds::new(1e-3, 1e9, "one in a quarter of an hour to one each ns"),
-        /// Median CPU time of a request without its pages and without interruptions, microseconds.
+        /// Median CPU time of a request in microseconds, without its page allocations and without interrupts.
         pub work_us: Figure => Bounds::new(1e-3, 1e9, "a ns to a quarter of an hour"),
-        /// Standard deviation of the logarithm of that time, of which a request has 100 s at most; 0: all requests are alike.
+        /// Standard deviation of the logarithm of that time, which is at most 100 s per request; with 0 all
+        /// requests are equal.
         pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
         /// Pages that a request allocates and frees.
         pub pages: usize => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
-        /// Virtual milliseconds that it runs at least.
+        /// Minimum running time in virtual milliseconds.
         pub milliseconds: u64 => MILLISECONDS.or_none(),
     }
 }
 
-/// File and value of a write.
+/// Splits `FILE=VALUE` into file and value; `None` if it has no `=` or no file.
 pub fn parse_write(text: &str) -> Option<(&str, &str)> {
     let (file, value) = text.split_once('=')?;
     let (file, value) = (file.trim(), value.trim());
@@ -67,13 +69,13 @@ pub fn parse_write(text: &str) -> Option<(&str, &str)> {
 /// The CPU of the task that writes.
 const WRITER: Cpu = Cpu(0);
 
-/// Steps of a write between two looks at the clock of sampling.
+/// Steps of a write between two checks whether a sample is due.
 const STEPS: usize = 64;
 
-/// Longest latency that is told apart from longer ones, and longest work of a request: 100 s in nanoseconds.
+/// Longest latency that the histogram distinguishes, and longest work of a request: 100 s in nanoseconds.
 const LONGEST: u64 = 100_000_000_000;
 
-/// A write under way.
+/// A write in progress.
 struct Current {
     write: Write,
     began: Time,
@@ -81,25 +83,25 @@ struct Current {
     flushes: u64,
 }
 
-/// A request in work.
+/// A request being served.
 struct Active {
     arrival: Time,
     work: Option<Time>,
     pages: Vec<Pfn>,
-    /// There was no memory for its next page, so it asks for no more.
+    /// Whether an allocation failed; the request then asks for no more pages.
     out_of_memory: bool,
 }
 
 /// A CPU of the service.
 struct Server {
     random: Pcg64Mcg,
-    /// When the next request arrives, and its work.
+    /// Arrival time of the next request, and its work.
     next: (Time, Time),
     active: Option<Active>,
 }
 
 impl Server {
-    /// Lets the request after the next one be the next.
+    /// Draws the request after the next one.
     fn draw(&mut self, demand: &Demand) {
         let gap = Time::from_seconds(demand.gap.sample(&mut self.random));
         let work = (1e3 * demand.work.sample(&mut self.random)).min(LONGEST as f64);
@@ -108,22 +110,22 @@ impl Server {
     }
 }
 
-/// What a service is asked for.
+/// Distributions of a service's requests.
 pub(crate) struct Demand {
-    /// Seconds between two requests.
+    /// Seconds between arrivals.
     gap: Exp<f64>,
-    /// Microseconds of work of a request.
+    /// Microseconds of work per request.
     work: LogNormal<f64>,
 }
 
-/// How far a run has come.
+/// Stage of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Until the last write has ended.
     Writing,
-    /// Until the service has run long enough.
+    /// Until the service has run for its minimum time.
     Serving,
-    /// Until nothing is left that arrived before.
+    /// Until all requests that have arrived are completed.
     Draining,
 }
 
@@ -133,13 +135,13 @@ struct Running {
     next_write: usize,
     current: Option<Current>,
     refused: Option<RunError>,
-    /// When the service may stop; none while writes go on.
+    /// When the service may stop; `None` while writes go on.
     end: Option<Time>,
     frames_at_start: i64,
     grow: Writes,
     shrink: Writes,
     demote: Writes,
-    /// How long boot filled pools.
+    /// Time that boot spent filling pools.
     boot: Time,
     reached: Option<u64>,
     freed: i64,
@@ -150,7 +152,7 @@ struct Running {
     request: Request,
 }
 
-/// What the writes of one direction add up to.
+/// Totals of the writes of one kind.
 #[derive(Default)]
 struct Writes {
     time: Time,
@@ -203,7 +205,7 @@ impl Running {
         running
     }
 
-    /// Runs until all is done or a write is refused.
+    /// Runs until everything is done or a write is refused.
     fn run(&mut self, system: &mut System) {
         for cpu in 0..=self.servers.len() {
             system.wake(Cpu(cpu as u16), Time::ZERO);
@@ -234,7 +236,7 @@ impl Running {
         Step::Again
     }
 
-    /// Begins the next write; `false`: there is none, or the kernel refuses it.
+    /// Starts the next write; false if there is none or the kernel refuses it.
     fn begin(&mut self, system: &mut System) -> bool {
         let now = system.machine.now(WRITER);
         let Some(text) = self.spec.writes.get(self.next_write) else {
@@ -256,7 +258,7 @@ impl Running {
         }
     }
 
-    /// Enters what the write that has ended came to.
+    /// Adds the write that has ended to the totals.
     fn finish(&mut self, system: &mut System) {
         let Some(current) = self.current.take() else { return };
         system.look_for_peaks();
@@ -290,7 +292,7 @@ impl Running {
         }
     }
 
-    /// One step of a CPU of the service: a request gets its pages, computes, frees them.
+    /// One step of a CPU of the service: the request allocates its pages, computes, or frees them.
     fn serve(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let (Some(service), Some(demand)) = (&self.spec.service, &self.demand) else { return Step::Idle };
         let server = &mut self.servers[cpu.index() - 1];
@@ -329,7 +331,7 @@ impl Running {
             system.machine.work(cpu, Category::Program, work);
             return Step::Again;
         }
-        // Once nobody is further behind, every interrupt of the past has been taken.
+        // If no CPU is further behind, all earlier interrupts have been taken.
         if !system.may_share(cpu) {
             return Step::Again;
         }
@@ -389,7 +391,7 @@ impl Running {
 }
 
 impl Service {
-    /// What it is asked for; none if the figures are impossible.
+    /// The distributions of requests; `None` if the figures are not valid parameters.
     pub(crate) fn demand(&self) -> Option<Demand> {
         let gap = Exp::new(self.requests_per_second.value).ok()?;
         let work = LogNormal::new(self.work_us.value.ln(), self.work_spread.value).ok()?;
@@ -397,18 +399,18 @@ impl Service {
     }
 }
 
-/// Base pages in all pools.
+/// Base pages in all pools of huge pages.
 fn huge_pages(system: &System) -> u64 {
     system.mm.parts.hugetlb.hstates().iter().map(|h| h.counters().nr << h.order).sum()
 }
 
-/// Frames that hold struct pages.
+/// Frames that hold struct pages (`nr_memmap_pages` and `nr_memmap_boot_pages`).
 fn frames(system: &System) -> i64 {
     let vmemmap = &system.mm.parts.hugetlb.vmemmap;
     vmemmap.nr_memmap_boot_pages() + vmemmap.nr_memmap_pages()
 }
 
-/// Flushes of kernel translations on all CPUs so far.
+/// TLB flushes of kernel translations on all CPUs so far.
 fn flushes(system: &System) -> u64 {
     let counters = system.mm.counters();
     counters.get(Event::TlbFlushAll) + counters.get(Event::TlbFlushKernelRange)

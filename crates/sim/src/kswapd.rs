@@ -1,16 +1,16 @@
-//! kswapds on the CPUs of a simulation: each on one that is idle when it is woken, or on the last of its node, a step at a
-//! time between threads.
+//! kswapds on simulated CPUs. A kswapd runs on a CPU that is idle when it is woken, or on the last one of its
+//! node, one step at a time between the threads there.
 
 use crate::System;
 use machine::{Cpu, Node};
 use mm::vmscan::Kswapd;
 
-/// Runs of kswapd that are under way, by node, and where.
+/// For each node, the running kswapd and its CPU.
 #[derive(Default)]
 pub(super) struct Kswapds(Vec<Option<(Kswapd, Cpu)>>);
 
 impl Kswapds {
-    /// Starts those that were woken, as `cpu` sees the time.
+    /// Starts the kswapds that were woken, at the time of `cpu`.
     pub fn wake(&mut self, system: &mut System, cpu: Cpu) {
         let nodes = system.machine.topology.nodes;
         self.0.resize_with(nodes.into(), || None);
@@ -29,7 +29,7 @@ impl Kswapds {
         }
     }
 
-    /// Runs the kswapd that is on `cpu` for a step, if one is; whether it was.
+    /// Runs one step of the kswapd on `cpu`. Returns whether there is one.
     pub fn step(&mut self, system: &mut System, cpu: Cpu) -> bool {
         let on_cpu = |place: &&mut Option<(Kswapd, Cpu)>| place.as_ref().is_some_and(|(_, at)| *at == cpu);
         let Some(place) = self.0.iter_mut().find(on_cpu) else { return false };

@@ -1,14 +1,14 @@
-//! What happens when programs run: a workload on a machine with a kernel, in virtual time.
+//! Simulation of one run: a workload on a machine with a kernel, in virtual time.
 //!
 //! ```text
-//!   Run ─► Boot ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs do) ─► Outcome
+//!   Run ─► Boot ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs execute) ─► Outcome
 //!                     │
-//!                     └─► Reached: where the run is, for whoever waits
+//!                     └─► Reached: the virtual time so far, for progress displays
 //! ```
 //!
-//! A [`Run`] says everything that decides what comes out, so the same run has the same [`outcome::Outcome`] wherever it is made.
-//! Who asks for it, how often, and what is made of the answers is not known here. One run is one thread; many runs use all cores
-//! (`lab::experiment`).
+//! A [`Run`] contains everything that determines the result, so the same run has the same
+//! [`outcome::Outcome`] everywhere. This crate knows nothing of scenario files, sets of seeds, statistics or
+//! results on disk. A run uses one thread; `lab::experiment` makes many runs on all cores.
 
 pub mod boot;
 mod error;
@@ -45,12 +45,12 @@ pub use kernel_choice::{KernelChoice, KernelError};
 pub use run::{Run, Workload};
 pub use system::{Program, Step, System};
 
-/// Makes one run, on which nobody looks while it is made.
+/// Makes a run without reporting its progress.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
     run_noting(run, &Reached::default())
 }
 
-/// Makes one run, and notes in `reached` where it is.
+/// Makes a run and reports its virtual time in `reached`.
 pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
     // A run may have been changed since it was checked.
     run.check_fit()?;
@@ -95,9 +95,8 @@ pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
     }
 }
 
-/// Runs a program: a quarter of the time as warm-up, then `warmed_up` is called, then measured until the time is over or the program
-/// has finished.
-/// Returns what was measured and from when on.
+/// Runs a program: a quarter of `milliseconds` as warm-up, after which `warmed_up` is called, then measured
+/// for `milliseconds` or until the program has finished. Returns what was measured and when measuring began.
 fn measure<P: Program>(
     system: &mut System,
     program: &mut P,

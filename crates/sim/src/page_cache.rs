@@ -1,11 +1,11 @@
 //! A sequence of page accesses by one task, through the twin's page cache, swap and reclaim.
 //!
 //! ```text
-//!   operations ─► a boot of the twin, one task, maybe in a memory cgroup ─► hit or miss of each,
-//!                 devices that answer at once                               pages that left, in order; counters
+//!   operations ─► a boot of the twin, one task, perhaps in a memcg ─► hit or miss of each access,
+//!                 devices that complete at once                        evicted pages in order; counters
 //! ```
 //!
-//! Counts and orders, not times: what `mmtwin verify reclaim` compares with real kernels.
+//! The result is counts and orders, not times. `mmtwin verify reclaim` compares it with real kernels.
 
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
@@ -25,81 +25,77 @@ pub use workload::access::sequences::Operation;
 
 use crate::readahead::{FileFolio, read_request};
 
-/// The machine and kernel that the task runs on.
+/// The machine and kernel of the task.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
-    /// Which kernel.
+    /// Features of the kernel.
     pub features: &'a Features,
-    /// Its settings.
     pub settings: Settings,
-    /// Its CPUs; the task runs on the first.
+    /// Number of CPUs; the task runs on the first.
     pub cpus: usize,
-    /// Its memory.
     pub memory: Vec<MemoryRange>,
-    /// Pages of it that the kernel and other programs hold.
+    /// Pages in use from the start by the kernel and other programs.
     pub held: u64,
-    /// `memory.max` of the task's memory cgroup; none if it is in the root group and memory itself runs short.
+    /// `memory.max` of the task's memcg in pages; `None` if the task is in the root memcg and the machine
+    /// itself runs short.
     pub memcg_max: Option<u64>,
-    /// Blocks of metadata that the file system has to read first and holds on to, a page each.
+    /// Blocks of metadata, a page each, that the file system reads first and keeps a reference to.
     pub metadata: u32,
     /// Pages of swap, on a device that the task does not wait for (zram).
     pub swap_pages: u64,
-    /// Accesses between two readings of memory.stat, which make statistics current; 0 for none.
+    /// Accesses between two readings of memory.stat, which flush the memcg's statistics; 0 for none.
     pub stat_reads: u32,
-    /// The mapping was given `MADV_RANDOM`.
+    /// Whether the file mapping has `MADV_RANDOM`.
     pub random_mapping: bool,
-    /// How the file is read; none: a page at a time, without readahead.
+    /// How the file is read; `None` for single pages without readahead.
     pub requests: Option<Requests>,
 }
 
-/// Reads of several pages by one descriptor, with readahead: each begins with the page of an [`Operation::Read`].
+/// Reads of several pages through one descriptor, with readahead. Each begins with the page of an
+/// [`Operation::Read`].
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
-    /// Pages of each.
+    /// Pages per read.
     pub pages: u32,
-    /// Length of the file.
+    /// Length of the file in pages.
     pub file_pages: u32,
-    /// Its file system has large folios.
+    /// Whether the file system uses large folios.
     pub large_folios: bool,
 }
 
-/// What came of a sequence.
+/// Results of a sequence.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// For each access, whether the page, or all that is read, was resident just before it.
+    /// For each access, whether its page, or all pages of its request, were resident just before it.
     pub hits: Vec<bool>,
-    /// For each request, the folios that it brought in, in order; nothing where a page is read at a time.
+    /// For each request, the folios that it brought in, in order; empty if pages are read singly.
     pub brought: Vec<Vec<FileFolio>>,
-    /// Pages of the file that left the page cache, in order.
+    /// Pages of the file that were evicted from the page cache, in order.
     pub evicted: Vec<u32>,
-    /// The access that was served when each of them left.
+    /// For each evicted page, the number of the access during which it was evicted.
     pub evicted_at: Vec<u32>,
-    /// What was counted.
     pub counters: Counters,
-    /// Nodes of files with nothing but shadows in the end (`workingset_nodes`).
+    /// XArray nodes of files that have only shadow entries at the end (`workingset_nodes`).
     pub workingset_nodes: u64,
-    /// Where the multi-gen LRU of the task's group stands, as debugfs prints it.
+    /// State of the task's multi-gen LRU at the end, in the format of debugfs (`lru_gen`).
     pub lru_gen: String,
 }
 
 /// Why a sequence ended early.
 #[derive(Debug, Error)]
 pub enum ReplayError {
-    /// A setting is refused.
+    /// The kernel refuses a setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Nothing could be reclaimed.
+    /// Reclaim found nothing.
     #[error("access {access}: out of memory, the kernel would kill the task; give it more memory or swap")]
     OutOfMemory {
-        /// The access, from 0.
+        /// Number of the access, from 0.
         access: usize,
     },
-    /// The machine has less memory than is held.
+    /// The machine has less memory than `held`.
     #[error("the machine has too little memory for the {held} pages that are held from the start")]
-    TooLittle {
-        /// Pages to be held.
-        held: u64,
-    },
+    TooLittle { held: u64 },
 }
 
 struct Replay {
@@ -110,21 +106,21 @@ struct Replay {
     process: MmId,
     /// Where the process has mapped the file.
     mapping: Vpn,
-    /// Where it has memory of its own.
+    /// Where the process has anonymous memory.
     anonymous: Vpn,
-    /// The page that was read by the last operation.
+    /// The page read by the last operation.
     last_read: Option<u32>,
-    /// Who writes.
+    /// Dirtying state of the task.
     writer: Dirtier,
-    /// The descriptor that requests go through.
+    /// The descriptor for requests, if the file is read by requests.
     descriptor: Option<(Requests, OpenFileId)>,
-    /// What the last request brought in.
+    /// The folios that the last request brought in.
     brought: Vec<FileFolio>,
 }
 
 const CPU: Cpu = Cpu(0);
 
-/// Takes pages that nobody gives back.
+/// Allocates pages that are never freed.
 fn hold(kernel: &mut Kernel, held: u64) -> Result<(), ReplayError> {
     let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
     for _ in 0..held {
@@ -133,7 +129,7 @@ fn hold(kernel: &mut Kernel, held: u64) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// The task's memory cgroup: one with this `memory.max`, or the root group.
+/// The task's memcg: a new one with this `memory.max`, or the root memcg.
 fn create_memcg(parts: &mut Parts, max: Option<u64>) -> Memcg {
     let Some(max) = max else { return Memcg::ROOT };
     let memcg = parts.lrus.create_memcg(Memcg::ROOT);
@@ -141,14 +137,14 @@ fn create_memcg(parts: &mut Parts, max: Option<u64>) -> Memcg {
     memcg
 }
 
-/// Reads blocks of the file system's own, which it holds on to.
+/// Reads metadata blocks of the file system, which keeps a reference to them.
 fn read_metadata(kernel: &mut Kernel, memcg: Memcg, blocks: u32) {
     let device = kernel.parts.page_cache.open_file();
     for block in 0..blocks {
         if let Ok(Read::Miss(id)) = kernel.read_page(memcg, device, block, Access::New) {
             kernel.parts.lrus.end_read(id);
             kernel.parts.lrus.hold(id);
-            // Looked for, and looked up once it is there.
+            // The lookup and the use after reading both mark it accessed.
             kernel.folio_mark_accessed(id);
         }
     }
@@ -167,7 +163,7 @@ impl Replay {
         kernel.parts.swap.swapon(setup.swap_pages, Some(Time::ZERO));
         let file = kernel.parts.page_cache.open_file();
         let process = kernel.parts.create_mm(memcg);
-        // An area is never empty; what is not accessed in it does not matter.
+        // A VMA is never empty; pages in it that are not accessed do not matter.
         let pages = u64::from(pages.max(1));
         let shared = VmFlags::PRIVATE.or(VmFlags::SHARED);
         let mapping = kernel.mmap(process, pages, Backing::File(file, 0), shared);
@@ -200,7 +196,7 @@ impl Replay {
         })
     }
 
-    /// The page of the address space that an operation is about.
+    /// The virtual page that an operation accesses.
     fn page(&self, operation: Operation) -> Vpn {
         match operation {
             Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => {
@@ -210,7 +206,7 @@ impl Replay {
         }
     }
 
-    /// Whether all that an operation is about is in memory.
+    /// Whether everything that an operation accesses is in memory.
     fn is_resident(&self, operation: Operation) -> bool {
         match (operation, self.descriptor) {
             (Operation::Read(page), Some((Requests { pages, file_pages, .. }, _))) => {
@@ -251,7 +247,7 @@ impl Replay {
             Operation::Write(page) => {
                 let write = mm.enter(machine, CPU).write_page(self.memcg, self.file, page)?;
                 let now = machine.now(CPU);
-                // Nobody waits: a sequence has no times.
+                // The task is not throttled, as a sequence has no times.
                 mm.enter(machine, CPU).balance_dirty_pages_ratelimited(
                     &mut self.writer,
                     self.file,
@@ -294,7 +290,7 @@ fn filled_by(touch: Touch) -> Option<mm::folio::FolioId> {
     }
 }
 
-/// Runs a sequence; `progress` is told how many accesses have been made, now and then.
+/// Runs a sequence. `progress` is called from time to time with the number of accesses made.
 pub fn replay(
     setup: &Setup,
     operations: &[Operation],

@@ -1,4 +1,4 @@
-//! will-it-scale's page_fault1: map 128 MiB, touch every page, unmap, again.
+//! will-it-scale's page_fault1: map 128 MiB, touch every page, unmap, repeat.
 //!
 //! ```text
 //!   fault  fault  fault ... (32,768 times)  unmap: 32,768 frees in batches of 32   ─► again
@@ -11,13 +11,13 @@ use mm::{Category, MigrateType, Pfn, Placement, Request};
 use workload::keys::{CPUS, MIB, MILLISECONDS};
 
 workload::keys! {
-    /// The loop as scenarios describe it.
+    /// The loop, as in a scenario.
     pub struct PageFaultLoop {
-        /// Tasks, on as many CPUs.
+        /// Number of tasks, each on a CPU of its own.
         pub tasks: usize => CPUS,
-        /// MiB mapped, touched and unmapped in each round.
+        /// MiB mapped, touched and unmapped per round.
         pub mib: u64 => MIB,
-        /// Virtual milliseconds measured, after a quarter of that as warm-up.
+        /// Virtual time measured, in milliseconds, after a warm-up of a quarter of it.
         pub milliseconds: u64 => MILLISECONDS,
     }
 }
@@ -34,12 +34,12 @@ struct Task {
     pages: Vec<Pfn>,
     unmapped: usize,
     unmapping: bool,
-    /// When each round ended.
+    /// End of each round.
     round_ends: Vec<Time>,
 }
 
 impl PageFault {
-    /// One task on each of the first CPUs, with pages of this size.
+    /// One task on each of the first CPUs, with this page size.
     pub fn new(spec: &PageFaultLoop, page_size: PageSize) -> PageFault {
         PageFault {
             request: Request::new(0, MigrateType::Movable, Placement::Local),
@@ -48,8 +48,8 @@ impl PageFault {
         }
     }
 
-    /// Pages a second and task, from each task's first whole round after `warm` to its last; none if a task had no whole
-    /// round.
+    /// Pages per second and task, from the end of each task's first round after `warm` to that of its last;
+    /// `None` if a task has no whole round in between.
     pub fn pages_per_second(&self, warm: Time) -> Option<f64> {
         let rate = |task: &Task| {
             let first = task.round_ends.partition_point(|&end| end < warm);
@@ -60,7 +60,6 @@ impl PageFault {
         Some(self.tasks.iter().map(rate).sum::<Option<f64>>()? / self.tasks.len() as f64)
     }
 
-    /// Starts the tasks.
     pub fn start(&self, system: &mut System) {
         for cpu in 0..self.tasks.len() as u16 {
             system.wake(Cpu(cpu), Time::ZERO);

@@ -1,4 +1,5 @@
-//! Programs that run out of memory: threads that read files and touch memory, devices that take their time, kswapd.
+//! Programs that run out of memory: threads that read files and touch memory, devices that take time, kswapd
+//! and flushers.
 //!
 //! ```text
 //!   Demand ── operation of a thread ──► page cache, page tables (mm)
@@ -7,13 +8,14 @@
 //!   thread waits, its CPU runs another ◄─ device ─► complete: page filled or written
 //! ```
 //!
-//! A thread stays on its CPU: threads are dealt out in turn. A CPU runs one until it waits or its slice ends, then the
-//! next that is ready. One whose reclaim finds nothing that can go waits for the next page that a device writes or fills, as
-//! the kernel does under many names (`reclaim_throttle`, `folio_wait_writeback`, a full request queue); if none is under way,
-//! it is out of memory. A thread that reads waits for the pages that it asked for, not for those that were read ahead.
+//! A thread stays on its CPU; threads are assigned round robin. A CPU runs a thread until it waits or its
+//! slice ends, and then the next ready one. A thread whose reclaim finds nothing waits for the next page that
+//! a device finishes writing or reading, for which the kernel has several places (`reclaim_throttle`,
+//! `folio_wait_writeback`, a full request queue); if no I/O is in flight, it is out of memory. A thread that
+//! reads waits for the pages that it asked for, not for those read ahead.
 //!
-//! What a RAM disk or zram holds is memory of the machine: pages are set aside for it as it fills. So are pages that the
-//! kernel and programs hold that are not modelled.
+//! The contents of RAM disks and zram take memory of the machine: pages are set aside as they fill up. So are
+//! pages for the kernel and for programs that are not modelled.
 
 use crate::flushers::{Flushers, Written};
 use crate::kswapd::Kswapds;
@@ -43,47 +45,48 @@ use std::ops::Range;
 use workload::demand::spec::{DemandSpec, Paging, Program as Programs, SettingChange};
 use workload::demand::{self, Demand, Descriptor, Layout, Operation};
 
-/// How long a thread runs while others are ready: the base slice of the scheduler (`sched_base_slice_ns`, 6.6: 3 ms).
+/// How long a thread runs while others are ready: the scheduler's base slice (`sched_base_slice_ns`, 6.6: 3
+/// ms).
 const SLICE: Time = Time::from_nanoseconds(3_000_000);
 
-/// Operations of a thread in one step at most.
+/// Most operations of a thread per step.
 const OPERATIONS: usize = 64;
 
-/// Whether the CPU that submits a request at `now` does the device's work itself (zram, RAM disks).
+/// Whether the CPU that submits a request at `now` also does the device's work (zram, RAM disks).
 fn is_done_by_cpu(service: Service, now: Time) -> bool {
     service.completion <= now + service.cpu
 }
 
-/// What a thread is at.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ready,
-    /// Until then.
+    /// It waits until this time.
     Waiting(Time),
     Done,
 }
 
 #[derive(Clone, Debug)]
 struct Thread {
-    /// Index into the processes.
+    /// Index into `PagingProgram::processes`.
     process: usize,
     state: State,
-    /// Read calls that may be under way.
+    /// Read calls that may be in flight.
     outstanding: usize,
-    /// When those that are under way complete, earliest first.
+    /// Completion times of the reads in flight, earliest first.
     under_way: BinaryHeap<Reverse<Time>>,
-    /// What it was about to do, and how many pages of it are done.
+    /// The operation in progress, and how many of its pages are done.
     at: Option<(Operation, u32)>,
-    /// What it has made dirty.
+    /// Its dirtying state for `balance_dirty_pages`.
     dirtier: Dirtier,
     transaction_start: Time,
 }
 
-/// What the OOM killer ends together.
+/// A process, which the OOM killer kills as a whole.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     memcg: Memcg,
-    /// None once it was killed.
+    /// `None` once it has been killed.
     mm: Option<MmId>,
 }
 
@@ -95,22 +98,22 @@ struct Region {
     pages: u64,
 }
 
-/// A file that threads have opened.
+/// A file and the descriptors that threads have opened.
 #[derive(Clone, Debug)]
 struct OpenFiles {
     id: FileId,
-    /// One for all threads, or one for each.
+    /// One for all threads, or one per thread.
     descriptors: Vec<OpenFileId>,
 }
 
-/// What completes.
+/// An I/O completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Completion {
     Filled(FolioId),
     Written(FolioId),
 }
 
-/// Transactions of one run.
+/// Transactions counted in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transactions {
     done: u64,
@@ -121,38 +124,38 @@ struct Transactions {
 /// Threads, devices and daemons.
 struct PagingProgram {
     page_size: PageSize,
-    /// Of the largest request.
+    /// Pages of the largest request.
     request_pages: u64,
     demand: Programs,
     processes: Vec<Process>,
     threads: Vec<Thread>,
-    /// By CPU: its threads, the one that runs first.
+    /// For each CPU its threads; the first one runs.
     queues: Vec<VecDeque<usize>>,
     slice_ends: Vec<Time>,
     files: Vec<OpenFiles>,
     regions: Vec<Region>,
     file_device: Device,
     swap_device: Option<Device>,
-    /// When each folio that is being read is there.
+    /// For each folio being read, the time at which it is filled.
     filled_at: Vec<Time>,
-    /// Folios of the request that is being submitted.
+    /// Folios of the request being submitted.
     request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     kswapds: Kswapds,
     flushers: Flushers,
-    /// Pages that hold what RAM disks and zram hold, and what others hold.
+    /// Pages set aside for the contents of RAM disks and zram, and for memory in use from the start.
     held_pages: Vec<Pfn>,
     costs: PagingCosts,
     transactions: Transactions,
-    /// What the device of files has read.
+    /// Bytes read from the device of files.
     file_bytes_read: u64,
-    /// What is still to be written, the last first.
+    /// Settings still to be written, last first.
     changes: Vec<SettingChange>,
-    /// Reclaim found nothing, and all CPUs' batches have been drained since.
+    /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
     drained: bool,
-    /// Nobody is left who could be killed.
+    /// Whether the OOM killer found no victim.
     out_of_memory: bool,
-    /// Who was killed, when and why.
+    /// OOM kills: which processes, when and why.
     notes: Vec<String>,
 }
 
@@ -168,12 +171,12 @@ fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Goes,
-    /// It needs what others can see, and is not the furthest behind.
+    /// It needs shared state, and is not the furthest behind.
     NotYet,
     Waits(Time),
 }
 
-/// The control groups: those that threads are in, `groups`, and those that are there for others.
+/// Creates the memcgs: those of threads, numbered below `groups`, and those that only serve as parents.
 fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg> {
     let page_size = system.mm.parts.allocator.page_size();
     let mut memcgs: Vec<Option<Memcg>> = vec![None; groups.max(spec.groups_of_tree())];
@@ -197,7 +200,7 @@ fn create_memcgs(system: &mut System, spec: &Paging, groups: usize) -> Vec<Memcg
     memcgs.into_iter().flatten().collect()
 }
 
-/// The processes, each in its control group.
+/// Creates the processes, each in its memcg.
 fn create_processes(system: &mut System, spec: &Paging, layout: &Layout) -> Vec<Process> {
     let memcgs = create_memcgs(system, spec, layout.groups() as usize);
     let process = |process: &demand::Process| {
@@ -207,7 +210,7 @@ fn create_processes(system: &mut System, spec: &Paging, layout: &Layout) -> Vec<
     layout.processes.iter().map(process).collect()
 }
 
-/// The threads, before they do anything.
+/// The threads before their first operation.
 fn create_threads(layout: &Layout, page_size: PageSize) -> Vec<Thread> {
     let thread = |thread: &demand::Thread| {
         let start = milliseconds(thread.start_milliseconds);
@@ -224,12 +227,12 @@ fn create_threads(layout: &Layout, page_size: PageSize) -> Vec<Thread> {
     layout.threads.iter().map(thread).collect()
 }
 
-/// The threads of each CPU, in turn.
+/// Assigns the threads to CPUs, round robin.
 fn queues(threads: usize, cpus: usize) -> Vec<VecDeque<usize>> {
     (0..cpus).map(|cpu| (cpu..threads).step_by(cpus).collect()).collect()
 }
 
-/// Opens the files, each once or for each thread.
+/// Opens the files, once or once per thread.
 fn open_files(system: &mut System, spec: &Paging, layout: &Layout) -> Vec<OpenFiles> {
     let page_size = system.mm.parts.allocator.page_size();
     let file = |file: &demand::File| {
@@ -260,7 +263,7 @@ fn map_regions(system: &mut System, layout: &Layout, processes: &[Process]) -> V
     let region = |region: &demand::Region| {
         let process = region.process as usize;
         let mm = processes[process].mm.expect("nobody was killed yet");
-        // An area is never empty.
+        // A VMA is never empty.
         let pages = pages_of(page_size, region.pages).max(1);
         let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
         let start = kernel.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
@@ -269,7 +272,7 @@ fn map_regions(system: &mut System, layout: &Layout, processes: &[Process]) -> V
     layout.regions.iter().map(region).collect()
 }
 
-/// Swaps to a device from now on.
+/// Adds a swap area on a device.
 fn swapon(system: &mut System, device: &Device, mib: u64) {
     let page_size = system.mm.parts.allocator.page_size();
     let service = device.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
@@ -277,7 +280,7 @@ fn swapon(system: &mut System, device: &Device, mib: u64) {
     system.mm.parts.swap.swapon(page_size.pages_of_mib(mib), itself);
 }
 
-/// Pages for what a demand says in pages of 4 KiB.
+/// Converts demand in pages of 4 KiB to pages of this size.
 fn pages_of(page_size: PageSize, parts: u64) -> u64 {
     page_size.pages_of_parts(0..parts).end
 }
@@ -330,7 +333,7 @@ impl PagingProgram {
         Ok(program)
     }
 
-    /// Sets aside what RAM disks hold of files, and what others hold.
+    /// Sets aside the memory of RAM disks that hold files, and memory in use from the start.
     fn hold_from_the_start(
         &mut self,
         boot: &Boot,
@@ -350,9 +353,9 @@ impl PagingProgram {
         Ok(())
     }
 
-    /// Sets aside `wanted` pages in all, or as many as there are.
+    /// Sets aside pages until there are `wanted` in all, or no more are free.
     fn hold_pages(&mut self, system: &mut System, wanted: u64) {
-        // zram and brd take pages while memory is being reclaimed.
+        // zram and brd allocate while memory is being reclaimed, so they may use reserves.
         let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
         let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
         while (self.held_pages.len() as u64) < wanted {
@@ -363,7 +366,7 @@ impl PagingProgram {
         }
     }
 
-    /// Makes what devices hold in memory as large as what is on them.
+    /// Sets aside as much memory as the contents of zram or a RAM disk for swap take now.
     fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
         let Some(device) = &self.swap_device else { return };
         let page = self.page_size.bytes();
@@ -376,7 +379,7 @@ impl PagingProgram {
         }
     }
 
-    /// Writes the settings that change until `now`.
+    /// Writes the settings that are due at `now`.
     fn change_settings(&mut self, system: &mut System, now: Time) {
         let is_due = |change: &mut SettingChange| milliseconds(change.milliseconds) <= now;
         while let Some(SettingChange { setting, value, .. }) = self.changes.pop_if(is_due) {
@@ -384,7 +387,7 @@ impl PagingProgram {
         }
     }
 
-    /// Lets everything that completes by `now` complete.
+    /// Handles all completions up to `now`.
     fn complete(&mut self, system: &mut System, cpu: Cpu, now: Time) {
         while let Some(&Reverse((time, completion))) = self.completions.peek()
             && time <= now
@@ -397,7 +400,7 @@ impl PagingProgram {
         }
     }
 
-    /// Gives devices what is to be written: what reclaim swaps out folio by folio, what a flusher chose as one request.
+    /// Submits writes to devices: swapped-out folios one by one, the folios of a flusher as one request.
     fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
         let writes = system.mm.parts.page_cache.take_submitted_writes();
         if writes.is_empty() {
@@ -428,7 +431,7 @@ impl PagingProgram {
         }
     }
 
-    /// Has the swap device read what faults and khugepaged want of it.
+    /// Submits the swap reads of page faults and khugepaged.
     fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
         while system.mm.parts.swap.take_submitted_swap_read(&mut self.request) {
             let insert = self.costs.swap_in * self.request.len() as u64;
@@ -441,13 +444,13 @@ impl PagingProgram {
         }
     }
 
-    /// What is to be read of a device for the request that is being submitted.
+    /// Bytes of the request being submitted.
     fn request_bytes(&self, system: &System) -> u64 {
         let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
         self.request.iter().map(pages).sum()
     }
 
-    /// Notes when the folios of a request that was submitted at `now` will be there.
+    /// Notes when the folios of a request submitted at `now` will be filled.
     fn await_request(&mut self, system: &mut System, cpu: Cpu, now: Time, service: Service) {
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
         let at_once = is_done_by_cpu(service, now);
@@ -461,7 +464,8 @@ impl PagingProgram {
         }
     }
 
-    /// Makes a read call: pages that are there are copied, those that are not are asked for; until when it takes.
+    /// Makes a read call: copies cached pages and submits reads for missing ones. Returns when the last page
+    /// is filled.
     fn read(
         &mut self,
         system: &mut System,
@@ -486,11 +490,11 @@ impl PagingProgram {
             if system.mm.parts.lrus.is_locked(id) {
                 latest = latest.max(self.filled_at[id.index()]);
             }
-            // Of the first and the last page only what was asked for is copied.
+            // Of the first and the last page, only the requested part is copied.
             let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
             let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
             begin = end;
-            // A folio is looked up once for all of its pages.
+            // A folio is looked up once for all its pages.
             let lookup = if previous == Some(id) { Time::ZERO } else { costs.file_lookup };
             previous = Some(id);
             let copied = lookup + copy;
@@ -499,7 +503,8 @@ impl PagingProgram {
         Ok(latest)
     }
 
-    /// Overwrites a page of a file; until when the thread has to wait for having written too much.
+    /// Overwrites a page of a file. Returns until when the thread is throttled for dirtying too much, if it
+    /// is.
     fn write(
         &mut self,
         system: &mut System,
@@ -523,7 +528,7 @@ impl PagingProgram {
         ))
     }
 
-    /// Gives the file device what was found missing: pages that lie next to each other are one request.
+    /// Submits reads of the pages found missing; adjacent pages are one request.
     fn submit_reads(&mut self, system: &mut System, cpu: Cpu) {
         while system.mm.parts.page_cache.take_submitted_read(&mut self.request) {
             let insert = self.costs.file_insert * self.request.len() as u64;
@@ -536,7 +541,7 @@ impl PagingProgram {
         }
     }
 
-    /// Touches a page; until when its thread waits for it.
+    /// Touches a page. Returns until when the thread waits for it, if it must.
     fn touch(
         &mut self,
         system: &mut System,
@@ -561,7 +566,7 @@ impl PagingProgram {
         Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
-    /// Ends the processes that the OOM killer has chosen: their threads stop, their memory comes free, and others go on.
+    /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.
     fn kill(&mut self, system: &mut System, cpu: Cpu, kill: &OomKill) {
         let mib = |pages: u64| self.page_size.mib_of_pages(pages);
         let mut ended = Vec::new();
@@ -590,12 +595,12 @@ impl PagingProgram {
         self.notes.push(format!("out of memory at {seconds:.3} s: {cause}; killed: {}", ended.join(", ")));
     }
 
-    /// Whether all threads have come to their end.
+    /// Whether all threads are done.
     fn is_done(&self) -> bool {
         self.threads.iter().all(|thread| thread.state == State::Done)
     }
 
-    /// Gives back all memory of a region.
+    /// Frees all memory of a region.
     fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
         let Region { process, start, pages } = self.regions[region];
         let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
@@ -604,13 +609,13 @@ impl PagingProgram {
         system.machine.work(cpu, Category::PageFree, unmap);
     }
 
-    /// What a thread goes on with or begins, and how many pages of it are done.
+    /// The operation that a thread continues or starts, and how many of its pages are done.
     fn next_operation(&mut self, thread: usize) -> Option<(Operation, u32)> {
         let at = self.threads[thread].at.take();
         at.or_else(|| self.demand.next(thread).map(|operation| (operation, 0)))
     }
 
-    /// Does what a thread does next.
+    /// Does the next part of a thread's work.
     fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
         let now = system.machine.now(cpu);
         if let Some(until) = system
@@ -668,7 +673,8 @@ impl PagingProgram {
         self.transactions.last = self.transactions.last.max(now);
     }
 
-    /// Goes on with more read calls until as many are under way as may be. The last one takes until `latest`.
+    /// Accounts for a read call that completes at `latest`. The thread goes on until it has as many reads in
+    /// flight as it may.
     fn await_read(&mut self, thread: usize, latest: Time) -> Progress {
         if latest == Time::ZERO {
             return Progress::Goes;
@@ -682,8 +688,8 @@ impl PagingProgram {
         Progress::Waits(earliest)
     }
 
-    /// Writes or touches the pages of an operation that are left, as far as its thread need not wait. It notes where it is, as
-    /// memory may run out at any of them.
+    /// Writes or touches the remaining pages of an operation, until the thread has to wait. Records its
+    /// position, because memory may run out at any page.
     fn page_by_page(
         &mut self,
         system: &mut System,
@@ -702,7 +708,7 @@ impl PagingProgram {
         Ok(Progress::Goes)
     }
 
-    /// Writes or touches a page of an operation; until when its thread has to wait.
+    /// Writes or touches a page of an operation. Returns until when the thread waits, if it must.
     fn use_page(
         &mut self,
         system: &mut System,
@@ -724,7 +730,7 @@ impl PagingProgram {
         }
     }
 
-    /// The thread that runs on `cpu` at `now`, or when one will be ready.
+    /// The thread that runs on `cpu` at `now`; as an error, the time at which one will be ready.
     fn choose(&mut self, cpu: Cpu, now: Time) -> Result<usize, Time> {
         let queue = &mut self.queues[cpu.index()];
         let mut earliest = Time::NEVER;
@@ -745,7 +751,7 @@ impl PagingProgram {
         Err(earliest)
     }
 
-    /// Lets a thread go on until it waits, its time is over, or it has done enough for once.
+    /// Runs a thread until it waits, its slice ends, or it has done [`OPERATIONS`].
     fn run_thread(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         for _ in 0..OPERATIONS {
             match self.act(system, cpu, thread) {
@@ -764,7 +770,7 @@ impl PagingProgram {
         }
     }
 
-    /// A thread waits, unless it has come to its end.
+    /// Makes a thread wait, unless it is done.
     fn wait(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
         if self.threads[thread].state == State::Ready {
             self.threads[thread].state = State::Waiting(until);
@@ -773,7 +779,7 @@ impl PagingProgram {
         }
     }
 
-    /// Reclaim found nothing for a thread. It tries again when something else has come to an end, or somebody is killed for it.
+    /// Handles a failed reclaim for a thread: it retries after the next completion, or the OOM killer runs.
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         self.submit_writes(system, cpu);
         match self.completions.peek() {
@@ -783,7 +789,7 @@ impl PagingProgram {
                 let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
                 self.threads[thread].state = State::Waiting(soon);
             }
-            // What is in other CPUs' batches may be all that is old enough to go.
+            // The only old pages may be in the LRU batches of other CPUs.
             None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
             None => {
                 let memcg = self.processes[self.threads[thread].process].memcg;
@@ -841,7 +847,7 @@ impl Program for PagingProgram {
     }
 }
 
-/// Makes one run.
+/// Runs the programs of `spec`.
 pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
     let mut program = PagingProgram::new(boot, spec, &mut system)?;
@@ -869,7 +875,7 @@ pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
     outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
     outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
     outcome.set(metric::FILE_READ_RATE, program.file_bytes_read as f64 / 1e6 / seconds.max(1e-12));
-    // Runs end after a time: the more a kernel gets done in it the more it reads, and has read again.
+    // A run has a fixed length: a kernel that gets more done reads more and has more refaults.
     if done > 0 {
         let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
         let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
@@ -892,13 +898,14 @@ fn milliseconds(count: u64) -> Time {
     Time::from_nanoseconds(count * 1_000_000)
 }
 
-/// How often what devices hold in memory follows what is on them, statistics of memory cgroups are flushed, and settings change.
+/// Interval at which memory for device contents is adjusted, memcg statistics are flushed, and settings are
+/// written.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 
 /// Virtual time between two samples of [`sample`].
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
 
-/// Lets a program run until `times` end, or until it ends; when that was.
+/// Runs a program until the end of `times` or until it is done. Returns when it stopped.
 fn run_until(
     system: &mut System,
     program: &mut PagingProgram,
@@ -923,7 +930,8 @@ fn run_until(
     time
 }
 
-/// What explains who stays in memory: progress, pages that came back and where they went, files by age of generation.
+/// Samples what explains residency: progress, refaults and where they were placed, file pages by age of
+/// generation.
 fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &PagingProgram) {
     let counter = |event: Event| (event.name(), system.mm.counters().get(event));
     let ages = [
@@ -949,7 +957,7 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
     }
 }
 
-/// What free(1) prints at the end.
+/// Memory at the end, as free(1) shows it.
 fn set_memory(outcome: &mut Outcome, system: &System) {
     let mm = &system.mm;
     let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);

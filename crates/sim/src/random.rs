@@ -1,27 +1,27 @@
-//! Random numbers of a run, in streams: what draws more of one stream changes no other.
+//! Random numbers of a run, in independent streams: drawing more from one stream does not change the others.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// Names a stream of random numbers of a run; streams of different names are independent.
+/// Name of a stream of random numbers; streams with different names are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Stream {
-    /// How long locked sections take beyond the sum of their parts.
+    /// Variation of the length of critical sections.
     SectionSpread = 1,
-    /// Where the scheduler puts processes.
+    /// Choice of CPUs by the scheduler.
     Placement = 2,
-    /// Which recorded processes run.
+    /// Choice of recorded processes.
     Demand = 3,
-    /// When a service's requests arrive, and how much work they are.
+    /// Arrival times and work of a service's requests.
     Arrivals = 4,
 }
 
-/// The generator of a run's stream; variants of one seed share the streams and so see the same demand.
+/// The generator of a stream. Variants of one seed have the same streams and so see the same demand.
 pub(crate) fn stream(seed: u64, stream: Stream, index: u64) -> Pcg64Mcg {
-    // A state is odd: the lowest bit says nothing.
+    // The state must be odd, so its lowest bit carries no information.
     let state = u128::from(index << 8 | stream as u64) << 64 | u128::from(seed) << 1;
-    // Neighbouring seeds must not give neighbouring states.
+    // Adjacent seeds must not give adjacent states.
     let mut mixed = Pcg64Mcg::new(state);
     Pcg64Mcg::from_rng(&mut mixed)
 }

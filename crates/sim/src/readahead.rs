@@ -1,10 +1,10 @@
-//! Reads of one file by one task: which pages does each of them bring in?
+//! Reads of one file by one task: the folios that each read brings in.
 //!
 //! ```text
-//!   reads ─► a boot of the twin with memory for all of the file ─► for each read, the folios that came in, in order
+//!   reads ─► a boot of the twin with memory for the whole file ─► for each read, the folios brought in, in order
 //! ```
 //!
-//! What `mmtwin verify readahead` compares with real kernels.
+//! `mmtwin verify readahead` compares the result with real kernels.
 
 use std::ops::Range;
 
@@ -17,50 +17,50 @@ use mm::readahead::{Advice, OpenFileId};
 use mm::{Features, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
 
-/// A read.
+/// One read call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Which descriptor.
+    /// Number of the file descriptor.
     pub descriptor: u32,
     /// First page.
     pub index: u32,
-    /// Pages, at least one.
+    /// Number of pages, at least one.
     pub pages: u32,
 }
 
-/// Pages of a file that came into memory as one.
+/// A folio in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFolio {
-    /// The first one.
+    /// First page, counted from the start of the file.
     pub index: u32,
-    /// log2 of how many there are.
+    /// The folio has `1 << order` pages.
     pub order: u8,
 }
 
 impl FileFolio {
-    /// Their numbers.
+    /// Page numbers of the folio.
     pub fn pages(self) -> Range<u32> {
         self.index..self.index + (1 << self.order)
     }
 }
 
-/// A file that is read.
+/// A file to be read.
 #[derive(Clone, Debug)]
 pub struct ReadFile {
-    /// Its length.
+    /// Length in pages.
     pub pages: u32,
-    /// Its file system has large folios.
+    /// Whether the file system uses large folios.
     pub large_folios: bool,
-    /// What is said of each descriptor.
+    /// `posix_fadvise` for each descriptor.
     pub advice: Vec<Advice>,
 }
 
-/// Spare memory, MiB.
+/// Memory besides that for the file, in MiB.
 const SPARE_MIB: u64 = 64;
 
 const CPU: Cpu = Cpu(0);
 
-/// For each read of a file, the folios that it brings in. None if memory does not suffice.
+/// For each read of a file, the folios that it brings in; `None` if memory does not suffice.
 pub fn replay(
     features: &Features,
     settings: Settings,
@@ -99,8 +99,8 @@ pub fn replay(
     reads.iter().map(bring_in).collect()
 }
 
-/// Reads pages through a descriptor on behalf of a task of a group, from a device that answers at once; the folios that
-/// come in, those read ahead included, go into `brought`, in order.
+/// Reads pages through a descriptor for a task in a memcg, from a device that completes at once. Adds the
+/// folios that are brought in, with those read ahead, to `brought` in order.
 pub(crate) fn read_request(
     kernel: &mut Kernel,
     (memcg, open): (Memcg, OpenFileId),

@@ -1,13 +1,13 @@
-//! A recorded trace, as it was recorded or scaled out: the same demand on another machine or kernel.
+//! Replays a recorded trace, once or in several copies: the same demand on another machine or kernel.
 //!
 //! ```text
 //!   copy 0   events of CPUs 0..n      ─► CPUs 0..n of the machine
 //!   copy 1   the same, a little later ─► CPUs n..2n             ...
 //! ```
 //!
-//! Every CPU waits for the recorded time of an event before it acts; where locks hold it up, it is late. Pages
-//! that were allocated before the recording began are allocated before the replay begins. Events of the page
-//! allocator that are answers, not demand (refills, drains), are skipped.
+//! Every CPU waits for the recorded time of an event before it acts; it is late if locks delay it. Pages that
+//! the recording frees without having allocated them are allocated before the replay starts. Events that are
+//! the page allocator's reaction instead of demand (refills, drains) are skipped.
 
 use crate::outcome::Outcome;
 use crate::{Boot, RunError, System};
@@ -19,21 +19,21 @@ use workload::keys::{CPUS, MICROSECONDS};
 use workload::trace::{Event, NO_PAGE, Operation, TraceReader};
 
 workload::keys! {
-    /// A trace as scenarios describe it.
+    /// A trace, as in a scenario.
     pub struct Replay {
-        /// The trace file.
         pub trace: PathBuf,
-        /// How many copies run side by side, each on as many CPUs as the recorded machine had.
+        /// Copies that run side by side, each on as many CPUs as the recorded machine had.
         pub copies: usize => CPUS,
         /// Virtual microseconds between the starts of two copies.
         pub stagger_us: u64 => MICROSECONDS.or_none(),
     }
 }
 
-/// The latest event that can be replayed, ns; with what copies start later it is within the twin's time.
+/// The latest time of an event that can be replayed, in nanoseconds; with the delays of copies it is within
+/// virtual time.
 const LATEST: u64 = 200 * 24 * 3600 * 1_000_000_000;
 
-/// Blocks that a trace frees without having allocated them, by order.
+/// Numbers of blocks, by order, that a trace frees without having allocated them; and the number of CPUs.
 fn missing_blocks(reader: &mut TraceReader) -> Result<(Vec<u64>, usize), RunError> {
     let mut missing = vec![0; mm::page::NR_PAGE_ORDERS];
     let mut live: HashMap<u32, u8> = HashMap::new();
@@ -70,20 +70,20 @@ fn each_event(reader: &mut TraceReader, mut visit: impl FnMut(&Event)) -> Result
     }
 }
 
-/// One copy of the trace on its way.
+/// A copy of the trace being replayed.
 struct Copy {
     reader: TraceReader,
     batch: std::collections::VecDeque<Event>,
     first_cpu: u16,
     delay: Time,
-    /// Where the twin put the blocks that are live, by recorded page.
+    /// For each live block, by recorded page frame, where the twin allocated it.
     live: HashMap<u32, (Pfn, u8)>,
-    /// Blocks from before the recording, by order.
+    /// Blocks allocated before the recording, by order.
     earlier: Vec<Vec<Pfn>>,
 }
 
 impl Copy {
-    /// When its next event is due, if there is one.
+    /// When the next event is due; `None` at the end.
     fn next(&mut self) -> Result<Option<Time>, RunError> {
         if self.batch.is_empty() {
             let events = self.reader.next_batch().map_err(|error| RunError::Trace(error.to_string()))?;

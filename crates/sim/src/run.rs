@@ -1,14 +1,14 @@
-//! One run, everything decided: which kernel with which settings on which machine, what runs on it, and the seed.
+//! One run: which kernel with which settings on which machine, the workload, and the seed.
 //!
 //! ```text
 //!   machine, settings ──┐
-//!   series, variant ────┼─► Run ─► identity of what comes out
+//!   series, variant ────┼─► Run ─► identity of the result
 //!   workload, seed ─────┘    │
-//!                            └─ Boot: all of it but the workload, which a program is handed
+//!                            └─ Boot: everything but the workload, as programs see it
 //! ```
 //!
-//! A run is written down with its results and read again, so it has names and numbers only, and nothing of the simulation
-//! that it leads to.
+//! A run is stored with its results and read again, so it consists of names and numbers and has no state of
+//! the simulation.
 
 use crate::boot::Boot;
 use crate::kbuild::KernelBuild;
@@ -31,50 +31,48 @@ use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
 
 workload::kinds! {
-    /// What runs.
+    /// The workload of a run, by its key `kind`.
     pub enum Workload {
-        /// Kernel builds, processes sampled from a recorded one.
+        /// Kernel builds with processes sampled from a recorded one.
         "kbuild" Kbuild(KernelBuild),
         /// will-it-scale's page_fault1.
         "page-fault" PageFault(PageFaultLoop),
-        /// Pairs that stream through sockets.
+        /// Pairs of processes that stream through sockets.
         "socket-stream" SocketStream(SocketStream),
-        /// A recorded trace.
+        /// A recorded trace of the page allocator.
         "replay" Replay(Replay),
-        /// Writes to files of the kernel.
+        /// Writes to files of the kernel, such as sysctls.
         "kernel-writes" KernelWrites(KernelWrites),
         /// Programs that run out of memory.
         "paging" Paging(Paging),
-        /// Threads on several nodes.
+        /// Threads on several nodes, for NUMA balancing.
         "numa" Numa(NumaThreads),
-        /// Processes that map memory and give it back, for long.
+        /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
         "long-running" LongRunning(LongRunning),
         /// A program whose mappings and first touches were recorded.
         "mappings" Mappings(RecordedMappings),
     }
 }
 
-/// One simulation, everything decided.
+/// One run, completely specified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What its results go by: the name of the scenario that it was made of.
+    /// Name of its scenario; the results are filed under it.
     pub scenario: String,
-    /// The series that the variant is named in.
+    /// The series of patches that the variant belongs to.
     pub series: String,
-    /// Name of the variant, see [`KernelChoice`].
+    /// Name of the variant; see [`KernelChoice`].
     pub variant: String,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The machine.
     pub machine: Profile,
-    /// Settings beyond the defaults.
+    /// Settings that differ from the defaults.
     pub settings: BTreeMap<String, String>,
-    /// What runs.
     pub workload: Workload,
 }
 
 impl Run {
-    /// What boots, and notes in `reached` how far it is.
+    /// Resolves the kernel's name. The boot reports its progress in `reached`.
     pub fn boot<'a>(&'a self, reached: &'a Reached) -> Result<Boot<'a>, KernelError> {
         let KernelChoice { variant, batch } = KernelChoice::parse(&self.series, &self.variant)?;
         let (machine, settings) = (&self.machine, &self.settings);
@@ -83,7 +81,7 @@ impl Run {
 }
 
 impl Workload {
-    /// The recorded files that it is made of, if it is of any, and the key that names them.
+    /// Paths of the recordings that the workload replays, if any, and the key that gives them.
     pub fn recorded_files_mut(&mut self) -> (&'static str, &mut [PathBuf]) {
         match self {
             Workload::Replay(w) => ("trace", std::slice::from_mut(&mut w.trace)),
@@ -96,7 +94,7 @@ impl Workload {
         }
     }
 
-    /// Figures of the workload that come with a source, by their keys.
+    /// All figures (values with a source) of the workload and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
             Workload::Paging(w) => return w.figures_mut(),

@@ -5,10 +5,10 @@
 //!                   waits while the queue is full                             waits while it is empty
 //! ```
 //!
-//! Pages are allocated on one CPU and freed on another, which is what the high-order draining of pagesets is
-//! about: it sends the pages back while caches still hold them. Pages that come back late are cold, and
-//! copying into them waits for memory. The scheduler moves processes now and then; here a pair swaps its two
-//! CPUs at a fixed interval, so that every CPU both allocates and frees.
+//! Pages are allocated on one CPU and freed on another. This is the case for which pagesets drain high-order
+//! pages (`free_high`): they return to the zone while caches still hold them. Pages that are reused late are
+//! cold, and copying into them waits for memory. A real scheduler moves processes now and then; here a pair
+//! swaps its CPUs at a fixed interval, so that every CPU both allocates and frees.
 
 use crate::random::{Stream, stream};
 use crate::{Program, Step, System};
@@ -22,35 +22,36 @@ use std::collections::VecDeque;
 use workload::keys::{Bounds, CPUS, MICROSECONDS, MILLISECONDS, TIMES};
 
 workload::keys! {
-    /// A socket workload as scenarios describe it.
+    /// A socket workload, as in a scenario.
     pub struct SocketStream {
         /// Pairs of processes.
         pub pairs: usize => Bounds { most: 4096.0, ..CPUS },
-        /// Orders of the blocks that a message is made of, in the order of allocation and of freeing.
+        /// Orders of the blocks of a message, in the order in which they are allocated and freed.
         pub blocks: Vec<u8> => Bounds::new(0.0, 10.0, "orders that the buddy allocator has"),
-        /// KiB copied into a message's blocks, and out of them.
+        /// KiB copied into the blocks of a message, and out of them.
         pub copied_kib: u64 => Bounds::new(0.0, 4_096_000.0, "a thousand blocks of 4 MiB"),
-        /// Socket calls on each side for one message; what they cost stands in the machine profile.
+        /// Socket calls per message on each side; their cost is in the machine profile.
         pub calls: Figure => Bounds::new(0.0, 1e6, "a second of calls"),
-        /// Messages that fit into the socket's buffer.
+        /// Messages that fit in the socket's buffer.
         pub in_flight: usize => Bounds::new(1.0, 1e6, "more than a socket's buffer holds"),
         /// Virtual microseconds after which a pair swaps its CPUs.
         pub swap_every_us: u64 => MICROSECONDS,
-        /// Cache misses among references that have nothing to do with the pages, percent.
+        /// Percentage of misses among cache references that do not concern page contents.
         pub background_miss: f64 => Bounds::new(0.0, 100.0, "per cent"),
-        /// Messages of all pairs with which the measured time ends, as that of a benchmark does which sends a fixed amount.
+        /// Messages of all pairs after which measuring ends, for benchmarks that send a fixed amount.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub messages: Option<u64> => TIMES,
-        /// Virtual milliseconds measured, at most if there are `messages`, after a quarter of that as warm-up.
+        /// Virtual time measured in milliseconds, or its maximum with `messages`, after a warm-up of a
+        /// quarter of it.
         pub milliseconds: u64 => MILLISECONDS,
     }
 }
 
-/// Relative spread of a socket call's CPU time. Without any, pairs would fall into step with each other and meet
-/// at the locks in convoys that no real machine shows; between 0.3 and 1 its size hardly matters.
+/// Relative spread of the CPU time of socket calls. Without it, pairs would synchronize and meet at locks in
+/// convoys that no real machine shows; between 0.3 and 1 the value hardly matters.
 const CALL_SPREAD: f64 = 0.5;
 
-/// 64-byte lines of a page.
+/// Cache lines of 64 bytes per page.
 const LINES_PER_PAGE: u64 = 64;
 
 struct Message {
@@ -58,12 +59,12 @@ struct Message {
     pages: Vec<Pfn>,
 }
 
-/// A message on its way out of the socket.
+/// A message being read.
 struct Reading {
     message: Message,
-    /// Blocks that are copied out.
+    /// Blocks copied out.
     copied: usize,
-    /// Blocks that are freed; one behind `copied` at most.
+    /// Blocks freed; at most one fewer than `copied`.
     freed: usize,
 }
 
@@ -71,31 +72,30 @@ struct Pair {
     queue: VecDeque<Message>,
     writer: Cpu,
     reader: Cpu,
-    /// Blocks of the message that is being written; `None` between messages.
+    /// Blocks of the message being written; `None` between messages.
     writing: Option<Vec<Pfn>>,
     reading: Option<Reading>,
     next_swap: Time,
     demand: Pcg64Mcg,
 }
 
-/// All pairs at work.
+/// All pairs, running.
 pub struct SocketStreams {
     spec: SocketStream,
     pairs: Vec<Pair>,
     pair_of: Vec<Option<usize>>,
     caches: Vec<CacheModel>,
-    /// Warm-up is over.
+    /// Whether the warm-up is over.
     measuring: bool,
-    /// Messages received.
     pub received: u64,
-    /// Cache references and misses for page contents.
+    /// Cache references to page contents.
     references: u64,
-    /// Those that no cache could serve.
+    /// Those of them that missed.
     misses: u64,
 }
 
 impl SocketStreams {
-    /// Places the pairs: evenly over sockets, the two processes of a pair on different cores of one socket.
+    /// Places the pairs evenly over sockets, the two processes of a pair on different cores of one socket.
     pub fn new(spec: SocketStream, system: &System, seed: u64) -> SocketStreams {
         let topology = &system.machine.topology;
         let sockets = topology.sockets as usize;
@@ -116,7 +116,7 @@ impl SocketStreams {
                     reader,
                     writing: None,
                     reading: None,
-                    // Pairs swap at different moments.
+                    // Pairs swap at different times.
                     next_swap: Time::from_nanoseconds(spec.swap_every_us * 1000)
                         .fraction(p as u64 + 1, spec.pairs as u64),
                     demand: stream(seed, Stream::Demand, p as u64),
@@ -136,31 +136,30 @@ impl SocketStreams {
         }
     }
 
-    /// Starts the writers.
     pub fn start(&self, system: &mut System) {
         for pair in &self.pairs {
             system.wake(pair.writer, Time::ZERO);
         }
     }
 
-    /// Forgets what was counted during warm-up.
+    /// Resets the counts of the warm-up.
     pub fn start_measuring(&mut self) {
         self.measuring = true;
         (self.received, self.references, self.misses) = (0, 0, 0);
     }
 
-    /// Misses among cache references, percent.
+    /// Percentage of misses among cache references.
     pub fn miss_rate(&self) -> f64 {
         self.spec.background_miss + 100.0 * self.misses as f64 / self.references.max(1) as f64
     }
 
-    /// Copies into or out of the block, which costs more for pages that the cache no longer holds.
+    /// Copies into or out of a block; pages that have left the cache take longer.
     fn copy(&mut self, system: &mut System, cpu: Cpu, pfn: Pfn, order: u8) {
         let cache = &mut self.caches[system.machine.topology.socket(cpu) as usize];
         let pages = 1u64 << order;
         let missed = (0..1 << order).filter(|page| !cache.touch(pfn + page)).count() as u64;
         let blocks: u64 = self.spec.blocks.iter().map(|&o| 1u64 << o).sum();
-        // The last block of a message is rarely filled: what is copied is spread over all pages.
+        // The last block of a message is rarely full, so the copied bytes are spread over all pages.
         let copied = (system.machine.costs.page_copy * pages).fraction(self.spec.copied_kib, 4 * blocks);
         let waited = (system.machine.costs.page_miss * missed).fraction(self.spec.copied_kib, 4 * blocks);
         system.machine.work(cpu, Category::PageCopy, copied);
@@ -176,8 +175,8 @@ impl SocketStreams {
         system.machine.work(cpu, Category::Program, call);
     }
 
-    /// One step of a writer: begin a message, or allocate a block and copy into it. The allocation comes first,
-    /// while it is this CPU's turn.
+    /// One step of a writer: begin a message, or allocate a block and copy into it. The allocation comes
+    /// first, while it is this CPU's turn.
     fn write(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
         let pair = &mut self.pairs[p];
         let Some(written) = &mut pair.writing else {
@@ -209,7 +208,7 @@ impl SocketStreams {
         Step::Again
     }
 
-    /// Exchanges the pair's CPUs; returns the one that writes from now on.
+    /// Swaps the CPUs of a pair. Returns the new writer's.
     fn swap(&mut self, system: &System, p: usize) -> Cpu {
         let pair = &mut self.pairs[p];
         std::mem::swap(&mut pair.writer, &mut pair.reader);
@@ -220,11 +219,11 @@ impl SocketStreams {
         pair.writer
     }
 
-    /// One step of a reader: take a message, or copy a block out, or free one.
+    /// One step of a reader: take a message, copy a block out, or free one.
     fn read(&mut self, system: &mut System, cpu: Cpu, p: usize) -> Step {
         let Some(reading) = &mut self.pairs[p].reading else {
             let Some(message) = self.pairs[p].queue.pop_front() else {
-                // The writer may be waiting for this moment to swap.
+                // The writer may be waiting to swap.
                 let writer = self.pairs[p].writer;
                 system.wake(writer, system.machine.now(cpu));
                 return Step::Idle;

@@ -1,13 +1,13 @@
-//! A machine with a kernel on it, and the loop that lets its CPUs act in the order of virtual time.
+//! A machine with a kernel, and the loop that runs its CPUs in the order of virtual time.
 //!
 //! ```text
-//!   loop: the CPU furthest behind ─► khugepaged and its vmstat worker, if due
-//!                                 ─► Program::step: private work as far as it goes, shared work while
-//!                                    nobody is further behind ([`System::may_share`])
+//!   loop: the CPU furthest behind ─► khugepaged and the CPU's vmstat worker, if due
+//!                                 ─► Program::step: private work without limit, shared work only while
+//!                                    no CPU is further behind ([`System::may_share`])
 //! ```
 //!
-//! Interrupts move the clock of a CPU that waits for its turn. It is then no longer where the queue says, and
-//! is put back at its new place before it does anything.
+//! An interrupt advances the clock of a CPU that waits for its turn. The CPU's place in the queue is then
+//! outdated, so it is queued again at its new time before it does anything.
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
@@ -27,21 +27,22 @@ use rand_pcg::Pcg64Mcg;
 pub enum Step {
     /// It has more to do and waits for its turn.
     Again,
-    /// It has nothing to do until it is woken.
+    /// It idles until it is woken.
     Idle,
-    /// It has nothing to do until this time, or until it is woken before.
+    /// It idles until this time, or until it is woken earlier.
     Sleep(Time),
 }
 
-/// What runs on the CPUs.
+/// What the CPUs execute.
 pub trait Program {
-    /// Lets `cpu`, the furthest behind, go on.
+    /// Executes the next step on `cpu`, which is the CPU furthest behind.
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step;
 
-    /// Whether all is done.
+    /// Whether the program has finished.
     fn is_finished(&self) -> bool;
 
-    /// Whether it runs kswapds itself, in turn with its threads; otherwise they run to their end as soon as they are woken.
+    /// Whether the program runs kswapds itself, interleaved with its threads. If not, a kswapd that is woken
+    /// runs to its end at once.
     fn runs_kswapds(&self) -> bool {
         false
     }
@@ -49,21 +50,19 @@ pub trait Program {
 
 /// Machine, memory manager and daemons.
 pub struct System {
-    /// The hardware.
     pub machine: Machine<Category>,
-    /// The kernel.
     pub mm: MemoryManager,
-    /// One LRU vector a cgroup and node.
+    /// One lruvec lock per memcg and node.
     lru: Vec<LruLock>,
     queue: CpuQueue,
     vmstat: VmstatTimers,
-    /// Pages that tasks hold.
+    /// Base pages that tasks hold.
     pub allocated: u64,
-    /// Requests that got nothing since measuring began.
+    /// Allocations that failed since measuring began.
     denied: u64,
     samples: Samples,
     measured_from: Measured,
-    /// Is told how far this is.
+    /// Where progress is reported.
     pub reached: Reached,
 }
 
@@ -85,7 +84,7 @@ struct Samples {
 
 /// Virtual time between two samples of a series.
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(50_000_000);
-/// Virtual time between two looks at how much memory pagesets hold.
+/// Virtual time between two readings of the memory held by pagesets.
 const PEAK_INTERVAL: Time = Time::from_nanoseconds(5_000_000);
 
 impl System {
@@ -124,7 +123,7 @@ impl System {
         }
     }
 
-    /// Wakes `cpu` at `time`, or leaves it where it is if it is awake already.
+    /// Wakes `cpu` at `time`; does nothing if it is awake already.
     pub fn wake(&mut self, cpu: Cpu, time: Time) {
         if !self.is_busy(cpu) {
             self.machine.idle_until(cpu, time);
@@ -133,18 +132,18 @@ impl System {
         }
     }
 
-    /// Whether `cpu` runs something.
+    /// Whether `cpu` is running something.
     pub fn is_busy(&self, cpu: Cpu) -> bool {
         self.machine.is_busy(cpu)
     }
 
-    /// Whether `cpu` may touch what others can see: nobody is further behind.
+    /// Whether `cpu` may touch what other CPUs can see: no CPU is further behind.
     #[inline]
     pub fn may_share(&self, cpu: Cpu) -> bool {
         self.machine.now(cpu) <= self.queue.earliest()
     }
 
-    /// Lets `program` run to its end, or until `until`. May be called again to go on.
+    /// Runs `program` to its end or until `until`. Can be called again to continue.
     pub fn run(&mut self, program: &mut impl Program, until: Time) {
         while self.queue.earliest() < until && !program.is_finished() {
             let Some((time, cpu)) = self.queue.pop() else { break };
@@ -197,7 +196,7 @@ impl System {
         }
     }
 
-    /// Lets kswapds that were woken run: each on a CPU of its node that has nothing to do, or else on the first.
+    /// Runs the kswapds that were woken, each on an idle CPU of its node or on the node's first one.
     fn run_kswapds(&mut self, time: Time) {
         for node in (0..self.machine.topology.nodes).map(Node) {
             let Some(mut kswapd) = self.mm.enter(&mut self.machine, Cpu(0)).start_kswapd(node) else {
@@ -211,7 +210,7 @@ impl System {
         }
     }
 
-    /// Lets khugepaged go on: on a CPU that has nothing to do, or on `cpu`, the furthest behind.
+    /// Runs khugepaged on an idle CPU, or on `cpu`, which is furthest behind.
     fn run_khugepaged(&mut self, cpu: Cpu, time: Time) {
         let idle = |&other: &Cpu| !self.machine.is_busy(other) && self.machine.now(other) <= time;
         let place = self.machine.topology.all_cpus().find(idle).unwrap_or(cpu);
@@ -219,7 +218,7 @@ impl System {
         self.mm.enter(&mut self.machine, place).khugepaged();
     }
 
-    /// One request; may take locks.
+    /// Allocates a block (`Kernel::alloc`). May take locks, so the caller asks `may_share` first.
     pub fn alloc(&mut self, cpu: Cpu, request: &Request) -> Option<Pfn> {
         let pfn = self.mm.enter(&mut self.machine, cpu).alloc(request);
         match pfn {
@@ -229,7 +228,8 @@ impl System {
         pfn
     }
 
-    /// Many order-0 requests that need nothing shared.
+    /// Allocates up to `wanted` order-0 pages into `out`, as far as the CPU's own pageset has them. Returns
+    /// how many.
     #[inline]
     pub fn alloc_private(&mut self, cpu: Cpu, request: &Request, wanted: usize, out: &mut Vec<Pfn>) -> usize {
         let taken = self.mm.enter(&mut self.machine, cpu).alloc_private(request, wanted, out);
@@ -237,13 +237,14 @@ impl System {
         taken
     }
 
-    /// Frees one block; may take locks.
+    /// Frees a block (`Kernel::free`). May take locks, so the caller asks `may_share` first.
     pub fn free(&mut self, cpu: Cpu, pfn: Pfn, order: u8) {
         self.allocated -= 1 << order;
         self.mm.enter(&mut self.machine, cpu).free(pfn, order);
     }
 
-    /// Frees as many order-0 pages as need nothing shared.
+    /// Frees order-0 pages from the end of `pages`, as far as the CPU's own pageset takes them. Returns how
+    /// many.
     #[inline]
     pub fn free_private(&mut self, cpu: Cpu, pages: &[Pfn]) -> usize {
         let freed = self.mm.enter(&mut self.machine, cpu).free_private(pages);
@@ -251,13 +252,14 @@ impl System {
         freed
     }
 
-    /// Takes or returns a batch of pages from the LRU lists of `cgroup` on `node`; takes a lock.
+    /// Adds a batch of pages to the lruvec of `cgroup` on `node`, or removes one, under its lock. Only the
+    /// time is modelled.
     pub fn move_lru_pages(&mut self, cpu: Cpu, cgroup: usize, node: Node, pages: usize) {
         let vector = cgroup * self.machine.topology.nodes as usize + node.index();
         self.lru[vector].move_pages(&mut self.mm.enter(&mut self.machine, cpu).on, pages);
     }
 
-    /// Samples what is sampled over time, if it is time to.
+    /// Takes a sample of the series and peaks if the next one is due.
     pub fn observe(&mut self, now: Time) {
         if now < self.samples.next {
             return;
@@ -286,7 +288,8 @@ impl System {
         self.samples.next = now + PEAK_INTERVAL;
     }
 
-    /// Notes how much memory is in pagesets and how much is not in free lists now, in pages, if it is the most so far.
+    /// Updates the peaks of memory in pagesets and of memory not in free lists. Returns both current values
+    /// in pages.
     pub fn look_for_peaks(&mut self) -> (u64, u64) {
         let pcp = self.mm.parts.allocator.pages_in_pagesets();
         let used = self.mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum::<u64>()
@@ -300,7 +303,7 @@ impl System {
         Category::ALL.iter().map(|&c| self.machine.accounts.total(c)).collect()
     }
 
-    /// Starts measuring at `time`; what was before was warm-up.
+    /// Starts measuring at `time`; everything before was warm-up.
     pub fn start_measuring(&mut self, time: Time) {
         let (counters, mthp) =
             (self.mm.counters().clone(), self.mm.parts.address_spaces.mthp_stats().clone());
@@ -310,7 +313,7 @@ impl System {
         self.samples.memory_max = 0;
     }
 
-    /// Lets every CPU idle, its vmstat worker decaying its pagesets, for `seconds`.
+    /// Idles all CPUs for `seconds`, during which vmstat workers decay their pagesets.
     pub fn settle(&mut self, seconds: f64) {
         struct Nothing;
         impl Program for Nothing {
@@ -328,12 +331,12 @@ impl System {
         self.run(&mut Nothing, until);
     }
 
-    /// The furthest that any CPU has come.
+    /// The latest clock of all CPUs.
     pub fn latest(&self) -> Time {
         self.machine.topology.all_cpus().map(|cpu| self.machine.now(cpu)).max().unwrap_or(Time::ZERO)
     }
 
-    /// What to say of a kernel that makes large folios of the sizes that are enabled, where none is.
+    /// A note for kernels that use only enabled folio sizes when no size is enabled.
     pub fn note_of_sizes(&self) -> Option<String> {
         let thp = &self.mm.settings().transparent_hugepage;
         let wanted = FolioSize::Contpte.order(thp.page_size);
@@ -346,7 +349,7 @@ impl System {
         })
     }
 
-    /// What was measured until `end`; metrics that every kind of run has are filled in.
+    /// What was measured until `end`, with the metrics that all kinds of runs have.
     pub fn outcome(&self, end: Time) -> Outcome {
         let mut outcome =
             Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
@@ -397,7 +400,7 @@ impl System {
     }
 }
 
-/// The `q`-quantile in picoseconds when `calls` calls were made of which only the slow ones were recorded; the
+/// The `q`-quantile in picoseconds over `calls` calls, of which only the slow ones are in the histogram. The
 /// others took no time beyond their private part.
 fn quantile(slow: &hdrhistogram::Histogram<u64>, calls: u64, q: f64) -> f64 {
     let fast = calls.saturating_sub(slow.len()) as f64;

@@ -1,21 +1,19 @@
-//! Scenarios and machines of the repository for tests of other modules: what runs, without what is asked of it.
+//! Loads scenarios and machines of the repository for tests of other modules, as far as a run needs them.
 
 use super::*;
 use machine::Profile;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What tests need of a scenario file.
+/// The keys of a scenario file that tests need.
 #[derive(Deserialize)]
 pub struct Scenario {
     name: String,
-    /// Its machine.
     pub machine: String,
     #[serde(default = "pagesets")]
     series: String,
     #[serde(default)]
     settings: BTreeMap<String, String>,
-    /// What runs.
     pub workload: Workload,
 }
 
@@ -28,7 +26,7 @@ fn read(directory: &str, name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The machine `name`.
+/// The profile of machine `name`.
 pub fn load_machine(name: &str) -> Profile {
     Profile::parse(&read("machines", name)).unwrap()
 }

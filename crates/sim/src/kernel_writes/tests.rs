@@ -1,4 +1,4 @@
-//! Writes to the kernel's files beside a service that goes on.
+//! Tests of writes to the kernel's files and of the service beside them.
 
 use super::*;
 use crate::metric::{
@@ -57,7 +57,7 @@ fn flushes_are_those_of_the_variant() {
     assert!(splits >= 2.0);
     assert_eq!(base.get(SHRINK_FLUSHES), Some(130.0));
     assert!(base.get(GROW_FLUSHES).unwrap() >= 130.0 + 2.0);
-    // The costs of a broadcast are calibrated; that it outweighs all else does not depend on their digits.
+    // The costs of a broadcast are calibrated, but that they dominate does not depend on their exact values.
     let merged = outcome("mainline-6.7", &["vm.nr_hugepages=130"]);
     assert!(base.get(GROW_TIME).unwrap() > 4.0 * merged.get(GROW_TIME).unwrap());
 }
@@ -73,7 +73,7 @@ fn writes_are_told_apart_by_what_they_do_to_the_pool() {
     assert_eq!((once.get(SHRINK_TIME), once.get(PAGES_REACHED)), (Some(0.0), Some(64.0)));
     assert!(again.get(SHRINK_TIME).unwrap() > 0.0);
     assert_eq!(again.get(VMEMMAP_FREED), Some(0.0));
-    // 7 of 8 vmemmap pages of each, less a page table for each section that was split.
+    // 7 of 8 vmemmap pages of each huge page, less one page table for each section that was split.
     let freed = outcome("mainline-6.7", &["vm.nr_hugepages=64"]);
     let splits = freed.counters.get(Event::VmemmapPmdSplits) as f64;
     assert_eq!(freed.get(VMEMMAP_FREED), Some((64.0 * 7.0 - splits) / 256.0));
@@ -91,7 +91,7 @@ fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
     assert!(self::outcome("hugetlb-base", &["vm.nr_hugepages=10"]).notes.is_empty());
 }
 
-/// With a spread of 10 one request in two hundred would take longer than virtual time can be.
+/// With a spread of 10, one request in two hundred would exceed the range of virtual time.
 #[test]
 fn no_request_works_for_longer_than_its_latency_can_be_told() {
     let wild = Service { milliseconds: 2000, ..service(8, 2000.0, 10.0) };
@@ -99,7 +99,7 @@ fn no_request_works_for_longer_than_its_latency_can_be_told() {
     assert!(outcome.get(SERVICE_MAX).unwrap() >= 100.0 * 1e6, "{:?}", outcome.get(SERVICE_MAX));
 }
 
-/// The next page would cost a look at every CPU's pagesets again, and would not be there either.
+/// Further allocations would each look at the pagesets of all CPUs and fail too.
 #[test]
 fn a_request_that_finds_no_memory_asks_for_no_more_pages() {
     let large = Service { pages: 600, ..service(8, 2000.0, 0.5) };
@@ -131,7 +131,7 @@ fn what_the_kernel_refuses_ends_the_run() {
     assert!(error.unwrap_err().to_string().contains("workload.service.cpus"));
 }
 
-/// Mean latency from the histogram, microseconds.
+/// Mean latency in microseconds, from the histogram.
 fn mean_latency(outcome: &Outcome) -> f64 {
     let buckets = &outcome.histograms["service"];
     let count: u64 = buckets.iter().map(|(_, count)| count).sum();
@@ -158,7 +158,7 @@ fn flushes_delay_the_service_and_nothing_else_differs() {
     let writes = ["vm.nr_hugepages=512", "vm.nr_hugepages=0"];
     let of = |variant| crate::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
     let (off, base, merged) = (of("hugetlb-base-hvo-off"), of("hugetlb-base"), of("mainline-6.7"));
-    // The writes of all three end within the least time, so all serve the same requests.
+    // The writes of all three end within the minimum time, so all serve the same requests.
     assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
     assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
     assert!((12_000.0..13_600.0).contains(&off.get(SERVICE_REQUESTS).unwrap()));
@@ -184,7 +184,7 @@ fn pages_are_conserved() {
     }
 }
 
-/// Seconds that boot and a write take on a kernel with these settings.
+/// A run of one write on a kernel with these settings; it gives the seconds of boot and of the write.
 fn timed(machine: &str, release: &str, settings: &[(&str, &str)], write: &str) -> Outcome {
     let scenario = Scenario::load("hugetlb-vm252");
     let mut run = scenario.run(release, &load_machine(machine), &BTreeMap::new());
@@ -193,9 +193,9 @@ fn timed(machine: &str, release: &str, settings: &[(&str, &str)], write: &str) -
     crate::run(&run).unwrap()
 }
 
-/// Published for machines like these: 3336 ms with one thread on 4 nodes, 1943 on 2, and 1051 and 716 with one for each
-/// node; two for each node then took 215 ms where one took 358 (2 nodes). So on 2 nodes four are 1943 / 716 * 358 / 215
-/// times as fast as one.
+/// Published for similar machines: 3336 ms with one thread on 4 nodes and 1943 ms on 2, against 1051 and 716
+/// ms with one thread per node; with two per node, 215 ms instead of 358 (2 nodes). Four threads on 2 nodes
+/// are therefore 1943 / 716 * 358 / 215 times as fast as one.
 #[test]
 fn threads_fill_pools_at_boot() {
     let seconds = |release| {
@@ -211,7 +211,7 @@ fn threads_fill_pools_at_boot() {
     assert!(quarter < four / 2.0, "64 threads: {quarter} s, 4: {four} s");
 }
 
-/// Published for 400 pages of 1 GiB: 2679 to 4745 ms, 1582 to 2024 ms once each node had a thread.
+/// Published for 400 pages of 1 GiB: 2679 to 4745 ms, and 1582 to 2024 ms once each node had a thread.
 #[test]
 fn gigantic_pages_of_boot_cost_their_struct_pages() {
     let seconds = |release, hvo| {
@@ -221,11 +221,12 @@ fn gigantic_pages_of_boot_cost_their_struct_pages() {
     let [before, after] = ["6.8", "6.9"].map(|release| seconds(release, "0"));
     assert!((2.6..4.8).contains(&before), "{before}");
     assert!((1.5..2.1).contains(&after), "{after}");
-    // Before 6.7 all of them were made, to be given back.
+    // Before 6.7 all struct pages were initialized first and then freed.
     assert!(seconds("6.6", "1") > before && seconds("6.7", "1") < before / 4.0);
 }
 
-/// Published, of one machine: 8 min 58 s for 100 pages where every part waited for readers, 0.9 s since 6.12.
+/// Published for one machine: 8 min 58 s for 100 pages when every part waited for RCU readers, 0.9 s since
+/// 6.12.
 #[test]
 fn demotion_took_minutes_in_two_releases() {
     let seconds = |release| {
@@ -240,7 +241,7 @@ fn demotion_took_minutes_in_two_releases() {
     assert!(seconds("6.9") < 60.0, "nobody waited");
 }
 
-/// Requests arrive once boot has ended: filling a pool for seconds makes nobody wait.
+/// Requests arrive only after boot: filling a pool for seconds delays none of them.
 #[test]
 fn a_service_begins_after_boot() {
     let longest = |boot: &str| {

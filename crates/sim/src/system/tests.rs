@@ -1,4 +1,4 @@
-//! Whose turn it is: CPUs that are interrupted, asleep, woken, or get nothing.
+//! Tests of the order of CPUs: interrupted, sleeping, woken, and without memory.
 
 use super::*;
 use crate::tests::{Scenario, load_machine};
@@ -15,7 +15,7 @@ fn system() -> System {
     run.boot(&Reached::default()).unwrap().system(1).unwrap()
 }
 
-/// CPU 1 works 100 us at a time; CPU 0 interrupts it; both note when they act.
+/// CPU 1 works 100 us at a time and CPU 0 interrupts it; both record when they act.
 struct Interrupted {
     steps: Vec<(u16, Time)>,
 }
@@ -50,7 +50,7 @@ fn an_interrupted_cpu_acts_at_its_new_time_and_in_order() {
     assert_eq!(program.steps, expected.map(|(cpu, us)| (cpu, US(us))));
 }
 
-/// Sleeps 50 us after each step; CPU 1 is woken by CPU 0.
+/// Sleeps 50 us after each step; CPU 0 wakes CPU 1.
 struct Sleepers {
     steps: Vec<(u16, Time)>,
 }
