@@ -1,15 +1,16 @@
-//! ARC (N. Megiddo, D. S. Modha, "ARC: A self-tuning, low overhead replacement cache", FAST 2003): pages seen once
-//! and pages seen again on two lists, and a target for the first that follows which of the two would have liked to
-//! be longer.
+//! ARC (N. Megiddo, D. S. Modha, "ARC: A self-tuning, low overhead replacement cache", FAST 2003): pages seen
+//! once and pages seen again are on two lists. The target length of the first list is adapted by hits on
+//! pages that either list evicted lately.
 //!
 //! ```text
-//!     gone    B1 ◄── T1 ◄── seen once          T1 + T2: in memory, `c` pages at most
-//!             B2 ◄── T2 ◄── seen again         B1 + B2: remembered; T1 + B1 <= c, all four <= 2 c
+//!     evicted B1 ◄── T1 ◄── seen once          T1 + T2: in memory, at most `c` pages
+//!             B2 ◄── T2 ◄── seen again         B1 + B2: history; T1 + B1 <= c, all four <= 2 c
 //!
-//!     a hit in B1: T1 was too short, p grows; a hit in B2: p shrinks. T1 gives up a page if longer than p.
+//!     a hit in B1: T1 was too short, p grows; a hit in B2: p shrinks. T1 gives up a page if it is longer than p.
 //! ```
 //!
-//! As in the paper's figure 4, with its case numbers; p is a real number there and here.
+//! The implementation follows figure 4 of the paper, with its case numbers; p is a real number there and
+//! here.
 
 use super::Ruler;
 use super::lists::Lists;
@@ -19,21 +20,20 @@ const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
 
-/// ARC.
 pub struct Arc {
     c: usize,
-    /// Target for the length of T1.
+    /// Target length of T1.
     p: f64,
     lists: Lists<4>,
 }
 
 impl Arc {
-    /// An ARC of `capacity` pages, at least one.
+    /// An ARC with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> Arc {
         Arc { c: capacity.max(1), p: 0.0, lists: Lists::new() }
     }
 
-    /// REPLACE: moves a page out of memory.
+    /// REPLACE in the paper: evicts a page from memory into the history.
     fn replace(&mut self, hit_in_b2: bool) {
         let t1 = self.lists.len(T1) as f64;
         let from_t1 = t1 > 0.0 && (t1 > self.p || (hit_in_b2 && t1 == self.p));

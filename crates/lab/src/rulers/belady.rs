@@ -1,30 +1,32 @@
-//! Belady's optimum: the page that is used again last goes (L. A. Belady, "A study of replacement algorithms for a
-//! virtual-storage computer", IBM Systems Journal 5(2), 1966; MIN). No policy that takes in every page it misses
-//! can miss less often. It needs to know the future, which a trace has.
+//! Belady's optimum (MIN): evicts the page whose next use is farthest away (L. A. Belady, "A study of
+//! replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966). No policy that
+//! admits every missing page can have fewer misses. It needs to know the future, which a trace provides.
 //!
 //! ```text
 //!   access      0  1  2  3  4  5          next use:   a  b  c  a  b  -
 //!   page        a  b  c  a  b  c                      3  4  5  -  -  -
 //!
-//!   bits        .  .  .  1  1  .          set: a page in memory is used at that time. Access 3 is a hit, as its
-//!                        a  b             bit is set; the highest bit is the victim.
+//!   bits        .  .  .  1  1  .          set: a page in memory is used at that time. Access 3 is a hit, because its
+//!                        a  b             bit is set; the page of the highest bit is the victim.
 //! ```
 //!
-//! So memory is a set of times, not of pages. The set is a bitmap, with a bitmap of its words above it and so on, so
-//! that the highest bit is found in a few steps. Pages that are never used again are only counted; they go first.
+//! Memory is therefore a set of times instead of pages. The set is a bitmap, with a bitmap of its nonzero
+//! words above it and so on, so the highest bit is found in a few steps. Pages that are never used again are
+//! only counted; they are evicted first.
 
 use super::Ruler;
 use std::sync::Arc;
 
-/// Never used again.
+/// The page is never used again.
 const NEVER: u32 = u32::MAX;
 
-/// For each access of a trace when its page is used next.
+/// For each access of a trace, the time of the next access to the same page.
 #[derive(Clone)]
 pub struct NextUses(Arc<[u32]>);
 
 impl NextUses {
-    /// Next uses in `accesses`, one pass from its end. A trace has fewer than 2^32 - 1 accesses.
+    /// Computes the next uses in `accesses` in one pass from the end. A trace must have fewer than 2^32 - 1
+    /// accesses.
     pub fn of(accesses: &[u32]) -> NextUses {
         assert!(accesses.len() < NEVER as usize);
         let pages = accesses.iter().max().map_or(0, |&page| page as usize + 1);
@@ -37,20 +39,20 @@ impl NextUses {
     }
 }
 
-/// Belady's optimum. Its accesses must be those that the next uses were made of.
+/// Belady's optimum. Its accesses must be those from which the next uses were computed.
 pub struct Belady {
     capacity: usize,
     next: NextUses,
     time: usize,
-    /// Pages in memory by the time of their next use.
+    /// Times of the next use of the pages in memory.
     used_again: TimeSet,
-    /// Pages in memory that are not used again.
+    /// Number of pages in memory that are not used again.
     dead: usize,
     resident: usize,
 }
 
 impl Belady {
-    /// The optimum for `capacity` pages, at least one.
+    /// The optimum with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize, next: NextUses) -> Belady {
         let used_again = TimeSet::new(next.0.len());
         Belady { capacity: capacity.max(1), next, time: 0, used_again, dead: 0, resident: 0 }
@@ -78,9 +80,9 @@ impl Ruler for Belady {
     }
 }
 
-/// A set of small numbers that finds its highest quickly.
+/// A set of small numbers with a fast maximum.
 struct TimeSet {
-    /// `levels[0]` has a bit for each number, each level above a bit for each word of the one below.
+    /// `levels[0]` has a bit for each number; each further level has a bit for each word of the one below.
     levels: Vec<Vec<u64>>,
 }
 
@@ -109,7 +111,7 @@ impl TimeSet {
         }
     }
 
-    /// Whether it was in the set.
+    /// Removes a number. Returns whether it was in the set.
     fn remove(&mut self, mut number: usize) -> bool {
         if self.levels[0][number / 64] & (1 << (number % 64)) == 0 {
             return false;

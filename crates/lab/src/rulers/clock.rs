@@ -1,30 +1,31 @@
-//! CLOCK (F. J. Corbató, "A paging experiment with the Multics system", 1968): pages on a ring, each with a bit
-//! that an access sets. The hand takes the first page whose bit is not set, and clears those that it passes.
+//! CLOCK (F. J. Corbató, "A paging experiment with the Multics system", 1968): pages are on a ring, each with
+//! a reference bit that an access sets. The hand evicts the first page whose bit is clear, and clears the
+//! bits that it passes.
 //!
 //! ```text
-//!        ┌─ 7 ── 2* ── 9* ── 4 ─┐     * used since the hand was here
-//!        └──────────▲───────────┘     the hand clears 9 and replaces 4
+//!        ┌─ 7 ── 2* ── 9* ── 4 ─┐     * referenced since the hand passed
+//!        └──────────▲───────────┘     the hand clears 9 and evicts 4
 //! ```
 //!
-//! A new page comes in with its bit clear, as in libCacheSim: the access that brought it in proves nothing yet.
+//! A new page starts with its bit clear, as in libCacheSim: the access that brought it in is no evidence of
+//! reuse.
 
 use super::Ruler;
 use super::lists::NONE;
 
-/// CLOCK.
 pub struct Clock {
     capacity: usize,
-    /// Pages in memory, in the order in which the hand meets them.
+    /// Pages in memory, in the order in which the hand passes them.
     ring: Vec<u32>,
-    /// By place on the ring: used since the hand was here.
+    /// For each position on the ring, whether its page was referenced since the hand passed.
     used: Vec<bool>,
     hand: usize,
-    /// By page: its place on the ring.
+    /// For each page, its position on the ring.
     place: Vec<u32>,
 }
 
 impl Clock {
-    /// A CLOCK of `capacity` pages, at least one.
+    /// A CLOCK with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> Clock {
         Clock { capacity: capacity.max(1), ring: Vec::new(), used: Vec::new(), hand: 0, place: Vec::new() }
     }

@@ -1,15 +1,15 @@
-//! Miss-ratio curves: how often a policy misses, over memory sizes.
+//! Miss-ratio curves: the miss ratio of a policy as a function of memory size.
 //!
 //! ```text
-//!   exact      policy x size, one replay of the whole trace each
-//!   sampled    8 random parts of the pages, disjoint; memory shrinks by the same rate. The curve is the parts'
-//!              mean, the error bar comes from how much they differ.
+//!   exact      policy x size, each a replay of the whole trace
+//!   sampled    8 disjoint random samples of the pages, with memory scaled down by the same rate. The curve is the
+//!              mean over the samples; the error bar comes from their differences.
 //! ```
 //!
-//! Sampling pages is SHARDS (C. A. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, "Efficient MRC construction with
-//! SHARDS", FAST 2015), for policies other than LRU as in "Cache modeling and optimization using miniature
-//! simulations" (USENIX ATC 2017). Ratios are of the accesses that a part should have, not of those it happens to
-//! have (SHARDS-adj): a hot page in a part adds hits, not misses.
+//! Sampling by page is SHARDS (C. A. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, "Efficient MRC
+//! construction with SHARDS", FAST 2015), extended to policies other than LRU in "Cache modeling and
+//! optimization using miniature simulations" (USENIX ATC 2017). Ratios are relative to the expected number of
+//! accesses of a sample, not to the actual one (SHARDS-adj): a hot page in a sample adds hits, not misses.
 
 use super::{Policy, Sequence};
 use crate::results::{Program, ResultsError, write_table};
@@ -20,27 +20,27 @@ use std::path::Path;
 use thiserror::Error;
 use workload::table::Values;
 
-/// Parts that a sampled curve is the mean of.
+/// Number of samples whose mean is a sampled curve.
 const PARTS: usize = 8;
 
-/// Why there is no curve.
+/// Why a curve cannot be computed.
 #[derive(Debug, Error)]
 pub enum CurveError {
-    /// A part of a page is no memory.
+    /// At this sampling rate, the memory is less than one page.
     #[error(
         "a memory of {size} pages is less than one page at a sampling rate of {rate}; take sizes from {least} on, or a rate from {least_rate} on"
     )]
     TooSmall {
-        /// The size.
+        /// Size of memory in pages.
         size: usize,
-        /// The rate.
+        /// The sampling rate.
         rate: f64,
         /// The smallest size at this rate.
         least: usize,
         /// The smallest rate for this size.
         least_rate: f64,
     },
-    /// Nothing would be sampled, or more than there is.
+    /// The sampling rate is out of range.
     #[error(
         "a sampling rate of {0} makes no curve; it must be more than 0 and at most 0.5, for two parts that can differ"
     )]
@@ -50,22 +50,22 @@ pub enum CurveError {
 /// A point of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The policy's name.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// Memory, in pages.
+    /// Size of memory in pages.
     pub size_pages: usize,
-    /// Misses; none if sampled.
+    /// Number of misses; `None` if sampled.
     pub misses: Option<u64>,
-    /// Misses of all accesses.
+    /// Misses divided by accesses.
     pub miss_ratio: f64,
     /// Lower end of the 95 % interval, if sampled.
     pub miss_ratio_low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of the 95 % interval, if sampled.
     pub miss_ratio_high: Option<f64>,
 }
 
-/// `points` sizes of memory, evenly on a logarithmic scale, from a 256th of `distinct` pages to all of them; as few as
-/// differ. If sampled, the smallest has a few pages in a sample.
+/// Up to `points` different sizes of memory, evenly spaced on a logarithmic scale from a 256th of `distinct`
+/// pages to all of them. With sampling, the smallest size still has a few pages per sample.
 pub fn default_sizes(distinct: usize, points: usize, sample: Option<f64>) -> Vec<usize> {
     let most = distinct.max(1) as f64;
     let least = (most / 256.0).max(sample.map_or(1.0, |rate| 8.0 / rate)).clamp(1.0, most);
@@ -79,7 +79,8 @@ pub fn default_sizes(distinct: usize, points: usize, sample: Option<f64>) -> Vec
     sizes
 }
 
-/// Every policy at every size, policies first. Uses rayon's threads; the result does not depend on them.
+/// Misses of every policy at every size, ordered by policy. Runs on rayon's threads, which do not affect the
+/// result.
 pub fn curves(sequence: &Sequence, policies: &[Policy], sizes: &[usize]) -> Vec<Point> {
     let point = |policy: Policy, size_pages| {
         let misses = policy.misses(size_pages, sequence);
@@ -95,7 +96,7 @@ pub fn curves(sequence: &Sequence, policies: &[Policy], sizes: &[usize]) -> Vec<
     in_parallel(policies, sizes, point)
 }
 
-/// The same, estimated from random parts, `rate`, of the pages.
+/// Like [`curves`], estimated from random samples of the pages at this `rate`.
 pub fn sampled_curves(
     sequence: &Sequence,
     policies: &[Policy],
@@ -135,11 +136,11 @@ fn in_parallel(
 ) -> Vec<Point> {
     let pairs: Vec<_> =
         policies.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size))).collect();
-    // One replay a task: they take long, and differ.
+    // One replay per task, as replays are long and of different lengths.
     pairs.into_par_iter().with_max_len(1).map(|(policy, size)| point(policy, size)).collect()
 }
 
-/// Writes points to `mrc.parquet` in `directory`, with what they were computed of in every row.
+/// Writes points to `mrc.parquet` in `directory`; every row also has what they were computed from.
 pub fn write_parquet(
     directory: &Path,
     trace: &str,

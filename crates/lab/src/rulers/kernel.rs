@@ -1,11 +1,11 @@
-//! The twin's kernels as policies.
+//! The twin's kernels as replacement policies.
 //!
 //! ```text
-//!   page ─► pread of one page of a file, by a task in a memory cgroup with memory.max = capacity ─► in memory?
+//!   page ─► pread of one page of a file, by a task in a memcg with memory.max = capacity ─► in memory?
 //! ```
 //!
-//! One CPU, no readahead, devices that answer at once. What other policies know as a page is a page of one file here,
-//! in the order in which pages were first used.
+//! There is one CPU, no readahead, and devices complete at once. A page of the trace becomes a page of a
+//! single file, in the order in which pages were first used.
 
 use super::{Ruler, Sequence};
 use machine::{Costs, Cpu, Machine, Topology};
@@ -17,8 +17,8 @@ use mm::xarray::FileId;
 use mm::{Category, MemoryManager, Settings, Variant};
 use rand_pcg::Pcg64Mcg;
 
-/// Memory of the machine beyond what the group may hold, MiB: as much as lies below the zone that is used first, so that
-/// no watermark is in the way there.
+/// Memory of the machine in MiB beyond the memcg's limit: the size of the zones below the one that is used
+/// first, so that its watermarks have no effect.
 const SPARE_MIB: u64 = 4096;
 
 /// A kernel and its page cache.
@@ -30,7 +30,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel with `capacity` pages of memory for a group.
+    /// A kernel with a memcg limited to `capacity` pages.
     pub fn new(variant: &Variant, capacity: usize) -> Kernel {
         let mut settings = Settings::default();
         for (name, value) in variant.settings {
@@ -48,7 +48,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Misses of a sequence.
+    /// Number of misses in a sequence.
     pub fn misses(mut self, sequence: &Sequence) -> u64 {
         let pages = sequence.pages();
         self.mm.parts.expect_pages(sequence.distinct(), self.mm.parts.lrus.memcg(self.memcg).max as usize);
@@ -77,7 +77,7 @@ impl Ruler for Kernel {
                 self.mm.parts.lrus.end_read(id);
                 false
             }
-            // Memory for so few pages that none can go: the kernel would kill the task.
+            // The limit is so small that no page can be reclaimed: the kernel would kill the task.
             Err(_) => false,
         }
     }

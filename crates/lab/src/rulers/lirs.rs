@@ -1,37 +1,36 @@
-//! LIRS (S. Jiang, X. Zhang, "LIRS: An efficient low inter-reference recency set replacement policy", SIGMETRICS
-//! 2002): what counts is how many other pages were used between the last two uses of a page, not how long ago the
-//! last one was.
+//! LIRS (S. Jiang, X. Zhang, "LIRS: An efficient low inter-reference recency set replacement policy",
+//! SIGMETRICS 2002): pages are ranked by the number of other pages used between their last two uses, instead
+//! of by the time since the last use.
 //!
 //! ```text
-//!   stack S   newest ─► .. L .. h .. x .. L      L low (LIR), always in memory
-//!   queue Q   newest ─► h .. h ─► victim         h high (HIR), in memory; x high, gone but remembered
+//!   stack S   newest ─► .. L .. h .. x .. L      L LIR page (low inter-reference recency), always in memory
+//!   queue Q   newest ─► h .. h ─► victim         h HIR page (high), in memory; x HIR page, evicted but remembered
 //!
-//!   S always ends with an L. A high page that is used while on S comes back sooner than that L: they change roles.
+//!   S always ends with an L. A HIR page that is used while on S has the lower recency: it swaps its role with that L.
 //! ```
 //!
-//! 1 % of memory is for high pages, as in the paper. S is not bounded, as in the paper's description; its length
-//! can grow to the number of pages that were used since the last L was.
+//! 1 % of memory is for HIR pages, as in the paper. S is not bounded, as in the paper's description; it can
+//! grow to the number of pages used since the last use of its oldest LIR page.
 
 use super::Ruler;
 use super::lists::Lists;
 
-/// S in its lists, Q in others: a page can be on both.
+/// The only list in the [`Lists`] of S and in those of Q, which are separate because a page can be on both.
 const ONLY: usize = 0;
 
-/// LIRS.
 pub struct Lirs {
     capacity: usize,
-    /// Low pages that there may be.
+    /// Most LIR pages.
     low_room: usize,
     low: usize,
-    /// By page: it is low.
+    /// For each page, whether it is a LIR page.
     is_low: Vec<bool>,
     stack: Lists<1>,
     queue: Lists<1>,
 }
 
 impl Lirs {
-    /// A LIRS of `capacity` pages, at least one.
+    /// A LIRS with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> Lirs {
         let capacity = capacity.max(1);
         let low_room = capacity - (capacity / 100).max(1);
@@ -45,7 +44,7 @@ impl Lirs {
         }
     }
 
-    /// Takes high pages off the end of S.
+    /// Removes HIR pages from the end of S.
     fn prune(&mut self) {
         while let Some(page) = self.stack.tail(ONLY)
             && !self.is_low[page as usize]
@@ -54,7 +53,7 @@ impl Lirs {
         }
     }
 
-    /// A high page on S becomes low, the low page at the end of S high.
+    /// Turns a HIR page on S into a LIR page, and the LIR page at the end of S into a HIR page.
     fn exchange(&mut self, page: u32) {
         self.is_low[page as usize] = true;
         self.put_on_top(page);

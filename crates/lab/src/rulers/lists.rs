@@ -1,17 +1,17 @@
-//! Doubly linked lists of pages, as arrays.
+//! Doubly linked lists of pages, stored in arrays.
 //!
 //! ```text
 //!   list 0   head ─► 7 ─► 2 ─► 9 ◄─ tail        links[7] = { next: 2, prev: NONE }
 //!   list 1   head ─► 4 ◄─ tail                  of[7] = 0, of[4] = 1, of[5] = NONE
 //! ```
 //!
-//! A page is on one list at most, so one pair of links a page serves all lists of a policy, and which list it is
-//! on is also what the policy knows about it. Heads are where pages enter; policies take from the tail.
+//! A page is on at most one list, so one pair of links per page serves all lists of a policy, and the list
+//! that a page is on is the policy's state for it. Pages enter at the head; policies evict from the tail.
 
 /// No page.
 pub const NONE: u32 = u32::MAX;
 
-/// On no list.
+/// The page is on no list.
 const NOWHERE: u8 = u8::MAX;
 
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ struct Ends {
     len: usize,
 }
 
-/// `N` lists that share their links.
+/// `N` lists with common links.
 pub struct Lists<const N: usize> {
     links: Vec<Links>,
     of: Vec<u8>,
@@ -41,22 +41,22 @@ impl<const N: usize> Lists<N> {
         Lists { links: Vec::new(), of: Vec::new(), ends: [empty; N] }
     }
 
-    /// The list that `page` is on.
+    /// The list that `page` is on, if any.
     pub fn list_of(&self, page: u32) -> Option<usize> {
         self.of.get(page as usize).filter(|&&list| list != NOWHERE).map(|&list| list.into())
     }
 
-    /// Pages on `list`.
+    /// Number of pages on `list`.
     pub fn len(&self, list: usize) -> usize {
         self.ends[list].len
     }
 
-    /// The page at the tail of `list`, if there is one.
+    /// The page at the tail of `list`; `None` if the list is empty.
     pub fn tail(&self, list: usize) -> Option<u32> {
         Some(self.ends[list].tail).filter(|&page| page != NONE)
     }
 
-    /// Puts `page`, which is on no list, at the head of `list`.
+    /// Adds `page`, which must be on no list, at the head of `list`.
     pub fn push(&mut self, list: usize, page: u32) {
         let index = page as usize;
         if index >= self.of.len() {
@@ -75,7 +75,7 @@ impl<const N: usize> Lists<N> {
         self.of[index] = list as u8;
     }
 
-    /// Takes `page` off the list that it is on.
+    /// Removes `page` from its list.
     pub fn remove(&mut self, page: u32) {
         let list = std::mem::replace(&mut self.of[page as usize], NOWHERE);
         let Links { next, prev } = self.links[page as usize];
@@ -91,14 +91,14 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// Takes the page at the tail of `list`.
+    /// Removes the page at the tail of `list`.
     pub fn pop(&mut self, list: usize) -> Option<u32> {
         let page = self.tail(list)?;
         self.remove(page);
         Some(page)
     }
 
-    /// Moves `page` from the list that it is on to the head of `list`.
+    /// Moves `page` from its list to the head of `list`.
     pub fn move_to(&mut self, list: usize, page: u32) {
         if self.ends[list].head != page {
             self.remove(page);

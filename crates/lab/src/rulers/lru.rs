@@ -1,39 +1,38 @@
-//! Exact LRU: the page that was not used for longest goes.
+//! Exact LRU: evicts the page that was not used for longest.
 //!
-//! Instead of a linked list, whose every hit writes to three random places, a log of accesses:
+//! It uses a log of accesses instead of a linked list, in which every hit would write to three random places:
 //!
 //! ```text
 //!   log     3  8  3  5  8  2          last[8] = 4, last[3] = 2, ...
-//!           x  x  ▲ oldest            an entry counts if last[page] is its place; x does not count any more
+//!           x  x  ▲ oldest            an entry is valid if last[page] is its position; x is not valid any more
 //! ```
 //!
-//! A hit writes one entry at the log's end and one place; the oldest entry that still counts is the victim. When the
-//! log is full, entries that do not count are dropped; it has room for several times the pages in memory, so each
-//! entry is moved or skipped about once.
+//! A hit appends an entry to the log and updates `last`; the oldest valid entry is the victim. When the log
+//! is full, invalid entries are dropped. It has room for several times the pages in memory, so each entry is
+//! moved or skipped about once.
 
 use super::Ruler;
 use super::lists::NONE;
 
-/// Entries of the log for each page of memory. More make compaction rarer, fewer keep the log in the CPU's caches.
+/// Entries of the log per page of memory. More make compaction rarer, fewer keep the log in the CPU's caches.
 const ENTRIES_A_PAGE: usize = 4;
-/// Entries at least, so that small memories do not compact at every other access.
+/// Fewest entries of the log, so that small memories are not compacted at every other access.
 const ENTRIES_AT_LEAST: usize = 1024;
 
-/// Exact LRU.
 pub struct Lru {
     capacity: usize,
     resident: usize,
-    /// By page: its newest entry in the log, or [`NONE`] if it is not in memory.
+    /// For each page, the position of its newest entry, or [`NONE`] if it is not in memory.
     last: Vec<u32>,
     log: Vec<u32>,
-    /// No entry before this one counts.
+    /// No entry before this one is valid.
     oldest: usize,
-    /// Entries that the log may have.
+    /// Most entries of the log.
     room: usize,
 }
 
 impl Lru {
-    /// An LRU of `capacity` pages, at least one.
+    /// An LRU with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> Lru {
         let capacity = capacity.max(1);
         let room = (capacity.saturating_mul(ENTRIES_A_PAGE)).max(ENTRIES_AT_LEAST).min(NONE as usize);

@@ -1,18 +1,18 @@
-//! Rulers: well-known replacement policies, to tell how far a kernel is from the possible.
+//! Rulers: well-known replacement policies that show how far a kernel is from what is possible.
 //!
 //! ```text
 //!   trace ─► Sequence (page numbers, in order) ─► policy x memory size, all cores ─► miss-ratio curves
 //!                                                   │
-//!                belady   the optimum: nothing that takes in what it misses does better
-//!                lru      what most people mean by "cache"
+//!                belady   the optimum: no policy that admits every missing page is better
+//!                lru      exact LRU
 //!                clock, arc, lirs, s3-fifo, w-tiny-lfu      from their papers
-//!                classic, mglru-6.1, refault-distance-6, ...        the twin's kernels, under a memory cgroup's limit
+//!                classic, mglru-6.1, refault-distance-6, ...        the twin's kernels, limited by a memcg
 //! ```
 //!
-//! A ruler knows page numbers and its capacity and nothing else: no time, no dirty pages, no readahead. Its hits
-//! and misses are exact and the same on every machine. Published cache libraries hash, sample or evict in the
-//! background, so that the same trace may give other misses; these are small and follow their papers to the page
-//! instead. Each is checked against a slow transcription of its paper, and counts against libCacheSim's.
+//! A ruler knows page numbers and its capacity, and nothing of time, dirty pages or readahead. Its hits and
+//! misses are exact and the same on every machine. Published cache libraries hash, sample or evict in the
+//! background, so the same trace may give different misses. The rulers here are small and follow their papers
+//! exactly. Each is compared with a slow transcription of its paper, and its counts with libCacheSim's.
 
 mod arc;
 mod belady;
@@ -42,9 +42,9 @@ pub use w_tiny_lfu::WTinyLfu;
 use mm::series::RELEASES;
 use mm::{Series, Variant};
 
-/// A policy with its pages. Its capacity, in pages, is given when it is made.
+/// A policy and the pages in its memory. Its capacity in pages is given when it is created.
 pub trait Ruler {
-    /// Uses `page`, a dense number, and takes it into memory if it was not there. Whether it was: a hit.
+    /// Accesses `page`, a dense number, and brings it into memory on a miss. Returns whether it was a hit.
     fn access(&mut self, page: u32) -> bool;
 }
 
@@ -54,32 +54,33 @@ macro_rules! kernel {
     };
 }
 
-/// Something that a miss-ratio curve can be drawn of.
+/// A policy whose miss-ratio curve can be drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// As in `--policies`.
+    /// Name in `--policies`.
     pub name: &'static str,
-    /// What it is, with its source.
+    /// A description with the source.
     pub about: &'static str,
     replay: Replay,
 }
 
-/// What has misses.
+/// How misses are counted.
 #[derive(Clone, Copy, Debug)]
 enum Replay {
-    /// A ruler with so many pages of memory.
+    /// By a ruler, given its capacity in pages.
     Ruler(fn(usize, &Sequence) -> u64),
-    /// One of the twin's kernels, by the name of its variant.
+    /// By one of the twin's kernels, given the name of its variant.
     Kernel(&'static str),
 }
 
-/// The variant of this name: of the series on reclaim, or a released kernel, which is the same in every series.
+/// The variant with this name: of the series on reclaim, or a released kernel, which is the same in every
+/// series.
 fn kernel(name: &str) -> Option<&'static Variant> {
     Series::RECLAIM.variant(name).or_else(|| Series::PCP.variant(name))
 }
 
 impl Policy {
-    /// The optimum, rulers, and a kernel of each kind.
+    /// The optimum, the rulers, and one kernel of each kind.
     pub const ALL: &[Policy] = &[
         Policy {
             name: "belady",
@@ -128,7 +129,8 @@ impl Policy {
         kernel!("mglru-7.2", "Linux 7.2, multi-gen LRU"),
     ];
 
-    /// The policy of this name: one of [`Policy::ALL`], or any variant of the series on reclaim, or a kernel release.
+    /// The policy with this name: one of [`Policy::ALL`], any variant of the series on reclaim, or a kernel
+    /// release.
     pub fn named(name: &str) -> Option<Policy> {
         let name = Series::RECLAIM.present_name(name).unwrap_or(name);
         let known = Policy::ALL.iter().copied().find(|policy| policy.name == name);
@@ -145,7 +147,7 @@ impl Policy {
         )
     }
 
-    /// Misses of `sequence` with `capacity` pages of memory, which is empty at first.
+    /// Misses of `sequence` with `capacity` pages of memory, starting with empty memory.
     pub fn misses(&self, capacity: usize, sequence: &Sequence) -> u64 {
         match self.replay {
             Replay::Ruler(misses) => misses(capacity, sequence),
@@ -157,7 +159,7 @@ impl Policy {
     }
 }
 
-/// One copy for each policy, so that its accesses are inlined.
+/// Generic, so that each policy gets a copy with its accesses inlined.
 fn replay(mut ruler: impl Ruler, sequence: &Sequence) -> u64 {
     sequence.pages().iter().map(|&page| u64::from(!ruler.access(page))).sum()
 }

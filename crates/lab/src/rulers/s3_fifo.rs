@@ -1,17 +1,18 @@
-//! S3-FIFO (J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache eviction",
-//! SOSP 2023): a small queue that most pages leave for good after one use, a main queue for the others, and a queue
-//! of pages that are gone.
+//! S3-FIFO (J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache
+//! eviction", SOSP 2023): new pages enter a small queue, which most of them leave for good after one use; the
+//! others go to a main queue. A ghost queue remembers evicted pages.
 //!
 //! ```text
-//!   new ─► small (10 %) ── used twice or more ──► main (90 %) ── used: once more round ─┐
-//!             │                                     ▲  ▲ └──► gone                      │
+//!   new ─► small (10 %) ── used twice or more ──► main (90 %) ── used: another round ───┐
+//!             │                                     ▲  ▲ └──► evicted                   │
 //!             └──► ghost (90 %) ── hit ─────────────┘  └────────────────────────────────┘
 //! ```
 //!
-//! Each page counts its uses while in memory, three at most. As in the paper's algorithm 1; where that leaves a
-//! choice, as in the authors' own implementation (libCacheSim): a fresh memory fills the small queue, then main; main
-//! may be longer than its room until the next page has to leave; and where a tenth of memory is no whole number, small
-//! and ghost are rounded down and main is the rest.
+//! Each page in memory counts its uses, up to three. The implementation follows algorithm 1 of the paper.
+//! Where that leaves a choice, it follows the authors' implementation (libCacheSim): an empty memory first
+//! fills the small queue, then main; main may exceed its size until the next page has to be evicted; and if a
+//! tenth of memory is not a whole number, the sizes of small and ghost are rounded down and main gets the
+//! rest.
 
 use super::Ruler;
 use super::lists::Lists;
@@ -20,25 +21,24 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 const GHOST: usize = 2;
 
-/// Uses that are counted.
+/// Most uses that are counted.
 const MOST_USES: u8 = 3;
-/// Uses that take a page from the small queue to main.
+/// Uses that move a page from the small queue to main.
 const USES_FOR_MAIN: u8 = 2;
 
-/// S3-FIFO.
 pub struct S3Fifo {
     small_room: usize,
     main_room: usize,
     ghost_room: usize,
     lists: Lists<3>,
-    /// Memory was full once.
+    /// Whether memory has been full.
     was_full: bool,
-    /// By page: uses since it came in, or since it last came round.
+    /// For each page, uses since it came in or since its last round in main.
     uses: Vec<u8>,
 }
 
 impl S3Fifo {
-    /// An S3-FIFO of `capacity` pages, at least one.
+    /// An S3-FIFO with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> S3Fifo {
         let capacity = capacity.max(1);
         let small_room = (capacity / 10).max(1);
@@ -63,7 +63,7 @@ impl S3Fifo {
         }
     }
 
-    /// Moves pages to main until one leaves memory, or the queue is empty.
+    /// Moves pages to main until one is evicted or the small queue is empty.
     fn take_from_small(&mut self) {
         while let Some(page) = self.lists.pop(SMALL) {
             if self.uses[page as usize] < USES_FOR_MAIN {

@@ -1,39 +1,39 @@
-//! A trace as policies see it: page numbers in the order of their accesses.
+//! A trace as policies see it: page numbers in the order of accesses.
 
 use super::NextUses;
 use std::sync::OnceLock;
 use thiserror::Error;
 use workload::access::{Access, AccessError, PageNumbers};
 
-/// Page accesses that a sequence may have; each has a number of 32 bits, and one stands for "never".
+/// Most page accesses of a sequence; each has a 32-bit number, and one number stands for "never".
 const MOST_ACCESSES: usize = u32::MAX as usize - 1;
 
-/// Pages that accesses may touch on average, 16 MiB, and beyond that in all: a few records may be of large objects, but no
-/// short trace makes a long sequence.
+/// Most pages that accesses may touch on average (16 MiB), and how many more all of them together. A few
+/// records may be of large objects, but a short trace must not make a long sequence.
 const MOST_PAGES_EACH: usize = 4096;
 const MORE_PAGES: usize = 1 << 22;
 
-/// Why a trace is no sequence of page accesses.
+/// Why a trace is not a sequence of page accesses.
 #[derive(Debug, Error)]
 pub enum SequenceError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] AccessError),
-    /// There is nothing to replay.
+    /// The trace has no page accesses.
     #[error("the trace has no access that touches a page; record it again")]
     Empty,
-    /// Sizes that no recorder meant.
+    /// Sizes are so large that they are taken for damage.
     #[error(
         "the first {accesses} accesses of the trace touch {pages} pages; more than {MOST_PAGES_EACH} each and {MORE_PAGES} besides \
          are taken for damage; are sizes in bytes?"
     )]
     TooLarge {
-        /// Accesses so far.
+        /// Number of accesses so far.
         accesses: usize,
-        /// Pages of these.
+        /// Number of pages that they touch.
         pages: usize,
     },
-    /// More than 32-bit numbers can count.
+    /// The trace has more accesses than 32-bit numbers can count.
     #[error("the trace has more than {MOST_ACCESSES} page accesses; cut it into parts")]
     TooLong,
 }
@@ -41,14 +41,15 @@ pub enum SequenceError {
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// File, device or key.
+    /// Number of the file, device or key.
     pub object: u64,
-    /// The page within it.
+    /// Index of the page within it.
     pub index: u64,
 }
 
-/// Page numbers in the order of accesses. Rulers need no more; a policy that treats files and their pages apart also
-/// finds each page's [`Place`], at 16 bytes a distinct page, and which accesses write, at a bit each.
+/// Page numbers in the order of accesses, which is all that rulers need. For policies that distinguish files
+/// and their pages, it also has the [`Place`] of each page, 16 bytes per distinct page, and which accesses
+/// write, a bit each.
 pub struct Sequence {
     pages: Vec<u32>,
     /// By page number.
@@ -59,7 +60,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Reads a trace to its end. An access to several pages is one access to each.
+    /// Reads a trace to its end. An access to several pages becomes one access to each.
     pub fn read(
         accesses: impl Iterator<Item = Result<Access, AccessError>>,
     ) -> Result<Sequence, SequenceError> {
@@ -92,17 +93,17 @@ impl Sequence {
         Ok(Sequence { pages, places, writes, next_uses: OnceLock::new() })
     }
 
-    /// Page numbers, in the order of accesses. They are dense.
+    /// Page numbers in the order of accesses. They are dense.
     pub fn pages(&self) -> &[u32] {
         &self.pages
     }
 
-    /// How many different pages there are.
+    /// Number of different pages.
     pub fn distinct(&self) -> usize {
         self.places.len()
     }
 
-    /// Where the page of this number is.
+    /// Where a page is.
     pub fn place(&self, page: u32) -> Place {
         self.places[page as usize]
     }
@@ -112,14 +113,14 @@ impl Sequence {
         self.writes.get(time / 64).is_some_and(|word| word & (1 << (time % 64)) != 0)
     }
 
-    /// When each page is used next; computed once.
+    /// The next use of each access's page; computed on first use.
     pub(super) fn next_uses(&self) -> NextUses {
         self.next_uses.get_or_init(|| NextUses::of(&self.pages)).clone()
     }
 
-    /// Up to `most` sequences, each with the accesses to a random part, `rate`, of the pages. No page is in two.
+    /// Up to `most` disjoint samples of the pages at this `rate`, each with all accesses to its pages.
     pub(super) fn samples(&self, rate: f64, most: usize) -> Vec<Sequence> {
-        // Slices of the range of a hash function.
+        // Each sample is a slice of the range of a hash function.
         let width = (rate * 2f64.powi(64)) as u64;
         let count = most.min((1.0 / rate) as usize).max(1);
         let empty = || Sequence {
@@ -149,7 +150,7 @@ impl Sequence {
 }
 
 impl From<Vec<u32>> for Sequence {
-    /// Reads of one object's pages, whose numbers are dense already.
+    /// Reads of the pages of one object; the numbers must be dense already.
     fn from(pages: Vec<u32>) -> Sequence {
         let distinct = pages.iter().max().map_or(0, |&page| u64::from(page) + 1);
         let places = (0..distinct).map(|index| Place { object: 0, index }).collect();
@@ -164,7 +165,7 @@ fn set(bits: &mut Vec<u64>, bit: usize) {
     bits[bit / 64] |= 1 << (bit % 64);
 }
 
-/// splitmix64's output function: numbers next to each other end up far apart.
+/// The output function of SplitMix64, which spreads adjacent numbers.
 fn mix(page: u32) -> u64 {
     let mut z = (u64::from(page) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! Rulers against slow transcriptions of their papers, against each other, and against libCacheSim's counts.
+//! Tests of rulers against slow transcriptions of their papers, against each other, and against libCacheSim's
+//! counts.
 
 mod hashed;
 mod models;
@@ -9,10 +10,11 @@ use models::Model;
 use proptest::prelude::*;
 use workload::access::Access;
 
-/// A ruler's name, itself, and its model.
+/// A ruler's name, the ruler, and its model.
 type Pair = (&'static str, Box<dyn Ruler>, Box<dyn Model>);
 
-/// Whether it is one of the twin's kernels. They evict in batches, and read past memory that is too small for that.
+/// Whether a policy is one of the twin's kernels. Kernels evict in batches, and if memory is too small for
+/// that, they do not cache what they read.
 fn is_kernel(policy: &Policy) -> bool {
     matches!(policy.replay, Replay::Kernel(_))
 }
@@ -26,7 +28,7 @@ fn misses(name: &str, capacity: usize, pages: &[u32]) -> u64 {
     Policy::named(name).unwrap().misses(capacity, &pages.to_vec().into())
 }
 
-/// Sequences in which old pages come back, so that lists of pages that are gone matter.
+/// Sequences in which old pages return, so that the history of evicted pages matters.
 fn sequences() -> impl Strategy<Value = Vec<u32>> {
     let uniform = prop::collection::vec(0..40u32, 1..600);
     let skewed = prop::collection::vec((0..60u32, 0..60u32).prop_map(|(a, b)| a * b / 60), 1..600);
@@ -78,7 +80,7 @@ proptest! {
         }
     }
 
-    /// With one more page LRU and the optimum keep what they kept, and one page more.
+    /// With one more page of memory, LRU and the optimum keep the same pages and one more.
     #[test]
     fn more_memory_never_hurts_lru_and_belady(pages in sequences(), capacity in 1..60usize) {
         let next = NextUses::of(&pages);
@@ -89,7 +91,7 @@ proptest! {
         prop_assert!(count(capacity + 1) >= count(capacity));
     }
 
-    /// A page hits in LRU if and only if fewer other pages than fit were used since.
+    /// A page hits in LRU if and only if fewer other pages than fit in memory were used since.
     #[test]
     fn lru_hits_by_stack_distance(pages in sequences(), capacity in 1..60usize) {
         let found = hits(&mut Lru::new(capacity), &pages);
@@ -147,7 +149,7 @@ fn pages_keep_their_places_and_accesses_their_writes() {
     }
 }
 
-/// Belady's example as textbooks have it: three frames, 20 references, 9 faults; LRU has 12.
+/// The textbook example of Belady's optimum: three frames, 20 references, 9 faults; LRU has 12.
 #[test]
 fn the_textbook_example() {
     let pages = [7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1];
@@ -155,19 +157,20 @@ fn the_textbook_example() {
     assert_eq!(misses("lru", 3, &pages), 12);
 }
 
-/// A loop one page longer than memory: LRU and CLOCK never hit, the optimum keeps all but one page, LIRS nearly so.
+/// A loop one page longer than memory: LRU and CLOCK never hit, the optimum keeps all but one page, LIRS
+/// nearly so.
 #[test]
 fn a_loop_that_does_not_fit() {
     let pages: Vec<u32> = (0..20).flat_map(|_| 0..101).collect();
     assert_eq!(misses("lru", 100, &pages), 2020);
     assert_eq!(misses("clock", 100, &pages), 2020);
-    // Each round of 101 costs the optimum one miss and a hundredth.
+    // Each round of 101 accesses costs the optimum one miss and a hundredth.
     assert_eq!(misses("belady", 100, &pages), 101 + 19);
-    // 99 low pages stay; the other two take turns in the one place for high pages.
+    // 99 LIR pages stay; the other two pages take turns in the one place for HIR pages.
     assert_eq!(misses("lirs", 100, &pages), 101 + 19 * 2);
 }
 
-/// A scan leaves the frequently used pages of ARC in place, and takes LRU's.
+/// A scan leaves the frequently used pages of ARC in memory, but evicts those of LRU.
 #[test]
 fn a_scan_beside_a_hot_set() {
     let hot = || 0..50u32;
@@ -176,7 +179,7 @@ fn a_scan_beside_a_hot_set() {
     assert_eq!(misses("lru", 100, &pages), 50 + 200 + 50);
 }
 
-/// A hit-heavy run goes through the log many times.
+/// A sequence with many hits, which compacts the log many times.
 #[test]
 fn the_log_of_lru_is_compacted() {
     let pages: Vec<u32> = (0..100_000u64).map(|i| (i * i % 97) as u32).collect();
@@ -198,7 +201,8 @@ fn curves_are_in_order_and_repeatable() {
     assert_eq!(one_thread.install(|| curves(&sequence, policies, &sizes)), points);
 }
 
-/// With memory for several batches the optimum is better than every kernel too, and every kernel better than nothing.
+/// With memory for several batches, the optimum is better than every kernel too, and every kernel better than
+/// no cache.
 #[test]
 fn kernels_are_no_better_than_the_optimum() {
     let pages = peers::sequence();
@@ -211,8 +215,8 @@ fn kernels_are_no_better_than_the_optimum() {
     }
 }
 
-/// The exact ratio is within the error bar or close to it, for every ruler. What kernels do in batches does not shrink
-/// with memory, so small samples of them say little.
+/// The exact ratio is within or close to the error bar for every ruler. Kernels' batches do not scale with
+/// memory, so small samples of them say little.
 #[test]
 fn sampled_curves_are_near_exact_ones() {
     let sequence = Sequence::from(peers::sequence());

@@ -1,17 +1,17 @@
 //! W-TinyLFU (G. Einziger, R. Friedman, B. Manes, "TinyLFU: A highly efficient cache admission policy", ACM
-//! Transactions on Storage 13(4), 2017): a new page passes a small window; when it leaves, it stays only if it was
-//! used more often than the page that it would replace.
+//! Transactions on Storage 13(4), 2017): a new page enters a small window. When it leaves the window, it is
+//! admitted to main memory only if it was used more often than the page that it would replace.
 //!
 //! ```text
-//!   new ─► window (1 %, LRU) ──► more often used than the victim? ── yes ─► probation ── used ─► protected (80 %)
-//!                                    no ─► gone                               ▲ └─► victim          │
+//!   new ─► window (1 %, LRU) ──► used more often than the victim? ── yes ─► probation ── used ─► protected (80 %)
+//!                                    no ─► evicted                            ▲ └─► victim          │
 //!                                                                             └─────────────────────┘ too long
 //! ```
 //!
-//! The paper estimates how often a page was used with small hashed counters. Pages are numbers here, so each has a
-//! counter of its own: what the paper's sketch would say if it never mistook a page for another. Counters go to 15
-//! and are halved after every 10 accesses for each page of memory, as in the paper's own implementation. libCacheSim
-//! counts and ages otherwise; `tests/hashed.rs` says how.
+//! The paper estimates how often a page was used with small hashed counters. Here pages are dense numbers, so
+//! each has a counter of its own, which equals the paper's sketch without collisions. Counters go up to 15
+//! and are halved after 10 accesses per page of memory, as in the paper's implementation. libCacheSim counts
+//! and ages differently; `tests/hashed.rs` says how.
 
 use super::Ruler;
 use super::lists::Lists;
@@ -21,18 +21,17 @@ const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 
 const MOST_USES: u8 = 15;
-/// Accesses between two halvings, for each page of memory.
+/// Accesses between two halvings, per page of memory.
 const SAMPLE_A_PAGE: usize = 10;
 
 /// How often a page was used lately.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     count: u8,
-    /// Halvings, modulo 2^32, that `count` has seen.
+    /// Number of halvings, modulo 2^32, applied to `count`.
     halvings: u32,
 }
 
-/// W-TinyLFU.
 pub struct WTinyLfu {
     window_room: usize,
     main_room: usize,
@@ -45,7 +44,7 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// A W-TinyLFU of `capacity` pages, at least one.
+    /// A W-TinyLFU with a capacity of `capacity` pages, at least one.
     pub fn new(capacity: usize) -> WTinyLfu {
         let capacity = capacity.max(1);
         let window_room = (capacity / 100).max(1);
@@ -62,7 +61,7 @@ impl WTinyLfu {
         }
     }
 
-    /// The counter of `page`, halved as often as is due.
+    /// The counter of `page`, after the halvings that are due.
     fn uses(&mut self, page: u32) -> &mut Uses {
         let uses = &mut self.uses[page as usize];
         let due = self.halvings.wrapping_sub(uses.halvings).min(u8::BITS - 1);
@@ -92,7 +91,7 @@ impl WTinyLfu {
         }
     }
 
-    /// A page leaves the window: it, or what it competes with, leaves memory.
+    /// Decides on a page that leaves the window: either it or its competitor is evicted.
     fn admit(&mut self, candidate: u32) {
         if self.lists.len(PROBATION) + self.lists.len(PROTECTED) >= self.main_room {
             let victim = self.lists.tail(PROBATION).or(self.lists.tail(PROTECTED));

@@ -1,19 +1,21 @@
-//! W-TinyLFU as libCacheSim 0.3.5 has it (`libCacheSim/cache/eviction/WTinyLFU.c`, `SLRU.c` and
-//! `dataStructure/minimalIncrementCBF.c`), to the page: what it does otherwise than the ruler, and that this is all.
+//! W-TinyLFU as in libCacheSim 0.3.5 (`libCacheSim/cache/eviction/WTinyLFU.c`, `SLRU.c` and
+//! `dataStructure/minimalIncrementCBF.c`), transcribed exactly. The tests show that the differences to the
+//! ruler below are the only ones.
 //!
 //! ```text
-//!                  ruler, after the paper             libCacheSim
-//!   uses are       every access                       misses, hits outside the window, and once more when a page
-//!                                                     leaves the window, whether it stays or not
-//!   halved after   10 accesses for each page          32 hits outside the window for each page outside of it
-//!   counters       one a page, up to 15               10 hashed ones a page, all of them raised; 14.4 for each page
+//!                  ruler, as in the paper             libCacheSim
+//!   uses are       every access                       misses, hits outside the window, and one more when a page
+//!                                                     leaves the window, whether it is admitted or not
+//!   halved after   10 accesses per page               32 hits outside the window per page outside of it
+//!   counters       one per page, up to 15             10 hashed ones per page, all of them raised; 14.4 per page
 //!                                                     outside the window, no limit
 //!   at first       window and main fill as later      all of memory is the window; then its pages move on, to
 //!                                                     whichever part of main has room
 //! ```
 //!
-//! Counters are halved so seldom that pages of long ago keep new ones out: on the trace of `peers`, whose skewed set
-//! moves, that alone makes it miss up to a third more often. docs/src/reference/miss-ratio-curves.md has figures.
+//! Counters are halved so rarely that pages of long ago keep new ones out. On the trace of `peers`, whose
+//! skewed set moves, that alone causes up to a third more misses. docs/src/reference/miss-ratio-curves.md has
+//! figures.
 
 use super::super::Ruler;
 use super::super::lists::Lists;
@@ -40,7 +42,7 @@ pub struct HashedWTinyLfu {
 impl HashedWTinyLfu {
     pub fn new(capacity: usize) -> HashedWTinyLfu {
         let main = capacity - capacity / 100;
-        // An error rate of 1 in 1000 for as many pages as main has.
+        // Sized for an error rate of 1 in 1000 with as many pages as main has.
         let counters = (-(0.001f64.ln()) / 0.480453013918201 * main as f64).ceil() as usize;
         HashedWTinyLfu {
             capacity,
@@ -54,7 +56,7 @@ impl HashedWTinyLfu {
     }
 
     fn places(&self, page: u32) -> impl Iterator<Item = usize> + use<> {
-        // Pages are numbered from 1 there.
+        // libCacheSim numbers pages from 1.
         let [a, b] = SEEDS.map(|seed| XxHash64::oneshot(seed, &(u64::from(page) + 1).to_le_bytes()) as u32);
         let counters = self.counters.len();
         (0..HASHES).map(move |i| a.wrapping_add(i.wrapping_mul(b)) as usize % counters)
@@ -78,7 +80,7 @@ impl HashedWTinyLfu {
         self.lists.push(if protected { PROTECTED } else { PROBATION }, page);
     }
 
-    /// Pages move on until one has left memory.
+    /// Moves pages on until one has been evicted.
     fn evict(&mut self) {
         while let Some(candidate) = self.lists.pop(WINDOW) {
             let full = self.in_main() >= self.main;
@@ -105,7 +107,7 @@ impl HashedWTinyLfu {
         if self.lists.len(PROTECTED) > self.protected_room {
             let last = self.lists.pop(PROTECTED).unwrap();
             self.lists.push(PROBATION, last);
-            // The two parts, rounded down, are a page less than main: that page is given up here.
+            // The two parts, rounded down, have one page less than main: that page is evicted here.
             if self.lists.len(PROBATION) > self.probation_room {
                 self.lists.pop(PROBATION);
             }

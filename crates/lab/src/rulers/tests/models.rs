@@ -1,14 +1,14 @@
-//! The papers' algorithms, transcribed with vectors that are searched from one end to the other. The newest page of
-//! a list is its last.
+//! The papers' algorithms, transcribed with vectors that are searched linearly. The newest page of a list is
+//! its last.
 
-/// A policy, slowly.
+/// A slow implementation of a policy.
 pub trait Model {
     fn access(&mut self, page: u32) -> bool;
-    /// Pages in memory.
+    /// Number of pages in memory.
     fn resident(&self) -> usize;
 }
 
-/// Takes `page` out of `list`; whether it was there.
+/// Removes `page` from `list`. Returns whether it was there.
 fn take(list: &mut Vec<u32>, page: u32) -> bool {
     let place = list.iter().position(|&p| p == page);
     place.map(|place| list.remove(place)).is_some()
@@ -70,7 +70,7 @@ impl Model for Lru {
     }
 }
 
-/// As "second chance": a queue from whose end used pages go back to the start.
+/// CLOCK as "second chance": a queue from whose end used pages go back to the start.
 pub struct Clock {
     capacity: usize,
     queue: Vec<(u32, bool)>,
@@ -173,7 +173,7 @@ impl Model for Arc {
 pub struct Lirs {
     capacity: usize,
     low_room: usize,
-    /// Pages that are low.
+    /// The LIR pages.
     low: Vec<u32>,
     stack: Vec<u32>,
     queue: Vec<u32>,
@@ -300,7 +300,7 @@ impl Model for S3Fifo {
     }
 }
 
-/// Halves all counters when it is time.
+/// W-TinyLFU that halves all counters at once.
 pub struct WTinyLfu {
     capacity: usize,
     window_room: usize,

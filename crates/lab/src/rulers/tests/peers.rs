@@ -1,9 +1,11 @@
-//! libCacheSim's miss counts. `data/rulers/count_misses.py` made them and says how; the accesses are made here again.
+//! Comparison with libCacheSim's miss counts. `data/rulers/count_misses.py` produced them and says how; the
+//! same accesses are generated here.
 //!
-//! LIRS is allowed 3 %: counts differ by 2.3 % at 100 and 300 pages and by 0.2 % from 1,000 on. libCacheSim keeps the
-//! stack at twice the memory, the ruler does not bound it, as in the paper; with that bound the paper's algorithm is
-//! within 0.04 % of libCacheSim here. W-TinyLFU is compared with a transcription of libCacheSim's ([`super::hashed`]),
-//! which says where the ruler differs; the ruler misses up to a quarter less often here.
+//! LIRS may differ by 3 %: counts differ by 2.3 % at 100 and 300 pages and by 0.2 % from 1,000 on.
+//! libCacheSim bounds the stack at twice the memory, while the ruler does not bound it, as in the paper; with
+//! that bound the paper's algorithm is within 0.04 % of libCacheSim here. W-TinyLFU is compared with a
+//! transcription of libCacheSim's ([`super::hashed`]), whose header says where the ruler differs; the ruler
+//! has up to a quarter fewer misses here.
 
 use super::super::{Policy, Sequence, replay};
 use super::hashed::HashedWTinyLfu;
@@ -43,7 +45,7 @@ fn misses_are_those_of_libcachesim() {
     let expected: Expected = serde_json::from_str(text).unwrap();
     let sequence = Sequence::from(sequence());
     for (name, expected_misses) in &expected.misses {
-        // Percent.
+        // In percent.
         let most = match name.as_str() {
             "lru" | "clock" | "arc" | "s3-fifo" | "w-tiny-lfu" => 0.0,
             "lirs" => 3.0,
