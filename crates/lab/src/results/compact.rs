@@ -1,12 +1,12 @@
-//! Many small files into few large ones.
+//! Compaction of a results directory: packs many small files into few large ones.
 //!
 //! ```text
-//!   runs, 1,024 at most ─► pack, whole and on disk ─► read back, compared ─► their files go, unless they have changed
+//!   up to 1,024 runs ─► pack, written and synced ─► read back and compared ─► their files removed, unless changed
 //! ```
 //!
-//! Nothing is in fewer places than before until it has been read back from its new one, so whoever stops this at any moment
-//! loses nothing; the next compaction removes the files whose runs a pack has already. Two at once lose nothing either: each
-//! removes only what it has packed itself, or found packed.
+//! A run's file is removed only after the run was read back from the pack, so nothing is lost if a compaction
+//! is interrupted; the next one removes the files whose runs are in a pack already. Two compactions at once
+//! lose nothing either, as each only removes runs that it packed itself or found in a pack.
 
 use super::ResultsError;
 use super::directory::{
@@ -21,21 +21,21 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use workload::output::remove_abandoned;
 
-/// Runs of a pack.
+/// Most runs in a pack.
 const RUNS: usize = 1024;
-/// Bytes of their files: what is packed is held in memory, and several times as large there.
+/// Most bytes of the files in a pack: they are held in memory, where they take several times as much.
 const BYTES: u64 = 16 << 20;
 
-/// What a compaction has done.
+/// What a compaction did.
 #[derive(Debug, Default)]
 pub struct Compacted {
-    /// The packs that it has made.
+    /// Paths of the new packs.
     pub packs: Vec<PathBuf>,
-    /// How many runs are in them.
+    /// Number of runs in them.
     pub runs: usize,
-    /// How many files of runs it has removed.
+    /// Number of run files removed.
     pub removed: usize,
-    /// What it has left as it was, because it cannot be read.
+    /// Files that could not be read and were left alone.
     pub damaged: Vec<ResultsError>,
 }
 
@@ -47,11 +47,11 @@ struct Source {
     run: StoredRun,
 }
 
-/// What became of a file that was to be packed.
+/// State of a run file that is to be packed.
 enum Read {
-    /// It goes into a pack.
+    /// It is to be packed.
     ToPack(Source),
-    /// A pack has it already.
+    /// A pack already has it.
     Packed(Source),
     /// Another process has removed it.
     Gone,
@@ -83,7 +83,7 @@ pub fn compact(directory: &Path) -> Result<Compacted, ResultsError> {
     }
 }
 
-/// Paths by the pack that they are for.
+/// Divides paths into the packs to be made.
 fn portions(paths: impl Iterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
     let mut portions: Vec<Vec<PathBuf>> = Vec::new();
     let mut bytes = 0;
@@ -118,16 +118,16 @@ fn read(path: &Path, packs: &Packs) -> Result<Read, ResultsError> {
     }
 }
 
-/// Makes a pack and removes the files of its runs.
+/// Writes a pack and removes the files of its runs.
 fn pack(directory: &Path, mut sources: Vec<Source>, done: &mut Compacted) -> Result<(), ResultsError> {
     if sources.len() < 2 {
         return Ok(());
     }
-    // What is alike is next to each other, so that it takes less room.
+    // Similar runs are adjacent, which compresses better.
     sources.sort_by(|a, b| a.run.entry.summary.cmp(&b.run.entry.summary));
     let runs: Vec<&StoredRun> = sources.iter().map(|source| &source.run).collect();
     let path = pack_path(directory, runs.iter().map(|run| &run.entry));
-    // One of this name has the same runs, by another compaction. It may be in use.
+    // A pack with this name has the same runs, from another compaction. It may be in use.
     if !path.exists() {
         file::write(&path, &runs)?;
     }
@@ -139,7 +139,7 @@ fn pack(directory: &Path, mut sources: Vec<Source>, done: &mut Compacted) -> Res
     Ok(())
 }
 
-/// Reads a pack back.
+/// Reads a pack back and compares its runs.
 fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     let pack = open(path, FileKind::Pack)?;
     runs.par_iter().enumerate().try_for_each(|(position, run)| match pack.run_on_disk(position)? == **run {
@@ -150,7 +150,7 @@ fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     })
 }
 
-/// Removes files whose runs are in a pack, if they are what was read. How many it were.
+/// Removes files whose runs are packed, if they have not changed since they were read. Returns how many.
 fn remove(directory: &Path, sources: &[Source]) -> Result<usize, ResultsError> {
     let mut removed = 0;
     for Source { path, bytes, .. } in sources {

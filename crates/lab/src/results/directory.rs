@@ -1,4 +1,4 @@
-//! Which files of a directory are results, reading those of single runs, and writing files whole.
+//! The files of a results directory: finding, reading and writing them.
 
 use super::file::{ResultsFile, StoredRun};
 use super::identity::hash;
@@ -10,15 +10,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use workload::output::{Existing, Output, OutputFile, directory_of};
 
-/// What the file of a run is called behind its identity.
+/// File name of a run, after its identity.
 const RUN: &str = ".parquet";
-/// What a pack is called behind the hash of its runs.
+/// File name of a pack, after the hash of its runs.
 const PACK: &str = ".pack.parquet";
 
-/// What the manifest of the layout before this one said.
+/// Schema in the manifest of the previous layout.
 const EARLIER_SCHEMA: &str = "mmtwin-results/1";
 
-/// Refuses what is no directory, and a directory of the layout before this one. Others' manifests do not matter, nor do those in directories within it.
+/// Refuses a path that is not a directory, and a directory of the previous layout. Manifests of other
+/// programs, or in subdirectories, do not matter.
 pub(super) fn require_directory(directory: &Path) -> Result<(), ResultsError> {
     if directory.exists() && !directory.is_dir() {
         return Err(ResultsError::io(directory, ErrorKind::NotADirectory.into()));
@@ -33,29 +34,29 @@ pub(super) fn require_directory(directory: &Path) -> Result<(), ResultsError> {
     }
 }
 
-/// Where the file of a single run is.
+/// Path of the file of a single run.
 pub(super) fn run_path(directory: &Path, identity: &str) -> PathBuf {
     directory.join(format!("{identity}{RUN}"))
 }
 
-/// Where the pack of these runs is: it is called by a hash of what is in it.
+/// Path of the pack of these runs; its name is a hash of its contents.
 pub(super) fn pack_path<'a>(directory: &Path, entries: impl IntoIterator<Item = &'a Entry>) -> PathBuf {
     let of = |entry: &Entry| format!("{} {}\n", entry.summary.run, entry.content);
     let name = hash(entries.into_iter().map(of).collect::<String>().as_bytes());
     directory.join(format!("{name}{PACK}"))
 }
 
-/// What a file is, by its name.
+/// Kind of a results file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// That of a run.
+    /// The file of one run.
     Run,
-    /// That of many.
+    /// A file of many runs.
     Pack,
 }
 
 impl FileKind {
-    /// What a file of this name is, if it is one of results.
+    /// The kind of a file with this name; `None` if it is not a results file.
     fn of(name: &str) -> Option<FileKind> {
         let (stem, kind) = match name.strip_suffix(PACK) {
             Some(stem) => (stem, FileKind::Pack),
@@ -66,7 +67,7 @@ impl FileKind {
     }
 }
 
-/// The files of results in a directory, sorted by name; none if there is no directory.
+/// The results files in a directory, sorted by name; none if the directory does not exist.
 pub(super) fn files(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, ResultsError> {
     let io = |error| ResultsError::io(directory, error);
     let entries = match fs::read_dir(directory) {
@@ -80,12 +81,12 @@ pub(super) fn files(directory: &Path) -> Result<Vec<(PathBuf, FileKind)>, Result
             found.push((entry.path(), kind));
         }
     }
-    // All are in one directory: their texts are in the order of their names, and soon compared.
+    // All paths have the same directory, so comparing them as strings sorts by name and is fast.
     found.par_sort_unstable_by(|(a, _), (b, _)| a.as_os_str().cmp(b.as_os_str()));
     Ok(found)
 }
 
-/// Refuses what is no regular file before it is opened: a pipe would wait for a writer.
+/// Refuses anything but a regular file before it is opened; opening a pipe would wait for a writer.
 pub(super) fn require_file(path: &Path) -> Result<(), ResultsError> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(()),
@@ -94,7 +95,7 @@ pub(super) fn require_file(path: &Path) -> Result<(), ResultsError> {
     }
 }
 
-/// The content of a file, if there is one.
+/// The content of a file; `None` if it does not exist.
 pub(super) fn content(path: &Path) -> Result<Option<Bytes>, ResultsError> {
     let read = || fs::read(path).map_err(|error| ResultsError::io(path, error));
     match require_file(path).and_then(|()| read()) {
@@ -103,7 +104,7 @@ pub(super) fn content(path: &Path) -> Result<Option<Bytes>, ResultsError> {
     }
 }
 
-/// The file at `path`, which has what its name says.
+/// Opens the file at `path` and checks that it has the runs that its name says.
 pub(super) fn open(path: &Path, kind: FileKind) -> Result<ResultsFile, ResultsError> {
     let file = ResultsFile::open(path)?;
     let directory = path.parent().unwrap_or(Path::new(""));
@@ -118,7 +119,7 @@ pub(super) fn open(path: &Path, kind: FileKind) -> Result<ResultsFile, ResultsEr
     }
 }
 
-/// The run of this identity in `content`, which is all of the file of a single one.
+/// Reads the run with this identity from `content`, the whole file of a single run.
 pub(super) fn run_in(path: &Path, content: Bytes, identity: &str) -> Result<StoredRun, ResultsError> {
     let file = ResultsFile::read(path, &content)?;
     match file.entries() {
@@ -127,14 +128,14 @@ pub(super) fn run_in(path: &Path, content: Bytes, identity: &str) -> Result<Stor
     }
 }
 
-/// Makes sure that names in `directory` outlast a crash.
+/// Syncs `directory`, so that the names in it survive a crash.
 pub(super) fn sync_directory(directory: &Path) -> Result<(), ResultsError> {
     fs::File::open(directory)
         .and_then(|file| file.sync_all())
         .map_err(|error| ResultsError::io(directory, error))
 }
 
-/// Makes a directory and those that it is in, where they are missing.
+/// Creates a directory and its missing parents.
 fn make_directory(directory: &Path) -> Result<(), ResultsError> {
     if directory.is_dir() {
         return Ok(());
@@ -151,8 +152,8 @@ fn make_directory(directory: &Path) -> Result<(), ResultsError> {
     }
 }
 
-/// Writes what `fill` does to the file at `path`, which is there whole or not at all. A regular file of that name is
-/// replaced, anything else is not.
+/// Writes a file at `path` by calling `fill`; the file appears only once it is complete. It replaces a
+/// regular file, but nothing else.
 pub(super) fn write_whole(
     path: &Path,
     fill: impl FnOnce(&mut OutputFile) -> Result<(), ResultsError>,

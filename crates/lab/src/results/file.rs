@@ -1,15 +1,15 @@
-//! A Parquet file with one run or many. pandas, DuckDB and polars read it as it is.
+//! A Parquet file with one or many runs, which pandas, DuckDB and polars can read.
 //!
 //! ```text
-//!   row group   rows of whole runs, see `rows.rs`; one group in the file of a single run
+//!   row group   rows of whole runs, see `rows.rs`; the file of a single run has one group
 //!   ...
 //!   footer      mmtwin.results        {"schema":"mmtwin-results/2","runs":[{"run":"5c1e..",..,"rows":212,"content":"81f0.."}]}
-//!               mmtwin.results.hash   hash of that text
+//!               mmtwin.results.hash   hash of the text above
 //! ```
 //!
-//! The hash in the footer vouches for the list of runs, `content` in the list for a run's values, and the run's identity, which
-//! is the hash of its description, for what the values are of. All three are checked at every read, so no flipped bit
-//! comes back as another number, and no file under another's name as the other's.
+//! Three hashes are checked at every read: the one in the footer covers the list of runs, `content` in the
+//! list covers the values of a run, and the run's identity, a hash of its description, covers what the values
+//! belong to. A flipped bit is therefore never read as another number, nor one run's file as another's.
 
 use super::directory;
 use super::identity::{DescribedRun, hash};
@@ -38,36 +38,38 @@ pub const SCHEMA_NAME: &str = "mmtwin-results/2";
 const INDEX: &str = "mmtwin.results";
 const INDEX_HASH: &str = "mmtwin.results.hash";
 
-/// A row group is closed behind the run that makes it as long as this. Reading one run decodes its row group.
+/// A row group is closed after the run with which it reaches this length. Reading one run decodes its whole
+/// row group.
 const ROWS_OF_A_GROUP: usize = 1 << 15;
 
-/// Levels of zstd: the smaller of files is taken while it costs no time, up to so many rows.
+/// Compression levels of zstd: the highest useful one for files of up to [`FEW_ROWS`] rows, where it takes no
+/// noticeable time, and a fast one for larger files.
 const SMALLEST: i32 = 19;
 const QUICK: i32 = 3;
 const FEW_ROWS: usize = 1 << 12;
 
-/// Which runs are in a file.
+/// The list of runs in a file.
 #[derive(Serialize, Deserialize)]
 struct Index {
     schema: String,
     runs: Vec<Entry>,
 }
 
-/// What every list of runs says, whatever else its layout has.
+/// The part of the list of runs that all layouts have.
 #[derive(Deserialize)]
 struct Layout {
     #[serde(default)]
     schema: String,
 }
 
-/// A run as it is in a file.
+/// A run as stored in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StoredRun {
     pub entry: Entry,
     pub rows: Rows,
 }
 
-/// The hash of a run's values and of what the list of runs says of it.
+/// The hash of a run's values and of its entry in the list of runs.
 pub(super) fn content(entry: &Entry, rows: &Rows) -> Result<String, String> {
     let unhashed = Entry { content: String::new(), ..entry.clone() };
     let summary = serde_json::to_string(&unhashed).map_err(|error| error.to_string())?;
@@ -77,7 +79,7 @@ pub(super) fn content(entry: &Entry, rows: &Rows) -> Result<String, String> {
 }
 
 impl StoredRun {
-    /// `record`, which `program` made of `described`.
+    /// Encodes the `record` that `program` made of `described`.
     pub fn new(described: &DescribedRun, program: &Program, record: &Record) -> StoredRun {
         let rows = rows::rows(described, program, record);
         let mut entry = Entry {
@@ -91,7 +93,7 @@ impl StoredRun {
         StoredRun { entry, rows }
     }
 
-    /// Whether the other says the same of the same run, whoever made it.
+    /// Whether both have the same values for the same run; who made them does not matter.
     pub fn says_the_same(&self, other: &StoredRun) -> bool {
         let mut columns = FIELDS.iter().zip(self.rows.columns().iter().zip(other.rows.columns()));
         columns.all(|(field, (own, others))| rows::MAKER.contains(&field.name()) || own == others)
@@ -135,17 +137,17 @@ fn open(path: &Path) -> Result<File, ResultsError> {
     File::open(path).map_err(|error| ResultsError::io(path, error))
 }
 
-/// A file whose end was read at once. The footer of a run lies in it, so that a directory of many takes one read of each file
-/// instead of four system calls for every piece that the Parquet crate asks for.
+/// A file whose last bytes were read at once. They contain the footer of a run, so listing a directory takes
+/// one read per file, instead of four system calls for every piece that the Parquet crate asks for.
 struct Tail {
     file: File,
-    /// Where the end begins.
+    /// Offset of the first of these bytes.
     start: u64,
     end: Bytes,
 }
 
 impl Tail {
-    /// As long as a page of memory, which is more than the footer of a run takes.
+    /// A page of memory, which is more than the footer of a run.
     const BYTES: u64 = 4096;
 
     fn of(file: File) -> io::Result<Tail> {
@@ -185,7 +187,7 @@ impl ChunkReader for Tail {
     }
 }
 
-/// A file whose footer has been read.
+/// A results file whose footer has been read.
 #[derive(Debug)]
 pub(super) struct ResultsFile {
     path: PathBuf,
@@ -200,7 +202,7 @@ impl ResultsFile {
         ResultsFile::read(path, &file)
     }
 
-    /// Reads the footer of `input`, which errors call `path`.
+    /// Reads the footer of `input`; errors name it `path`.
     pub fn read(path: &Path, input: &impl ChunkReader) -> Result<ResultsFile, ResultsError> {
         let damaged = |text: String| ResultsError::damaged(path, text);
         let footer =
@@ -215,7 +217,7 @@ impl ResultsFile {
         }
         let unreadable =
             |error: serde_json::Error| damaged(format!("its list of runs cannot be read: {error}"));
-        // The schema comes first: a later list need not have the fields of this one.
+        // The schema is checked first, because a newer list need not have this one's fields.
         let Layout { schema } = serde_json::from_str(index).map_err(unreadable)?;
         if schema != SCHEMA_NAME {
             return Err(damaged(format!("its layout is {schema:?}, this mmtwin reads {SCHEMA_NAME}")));
@@ -228,29 +230,28 @@ impl ResultsFile {
         Ok(ResultsFile { path: path.into(), footer, entries })
     }
 
-    /// The runs that it has.
+    /// The runs in the file.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Reads and checks all of `content`, which errors call `path`; the runs that it has.
+    /// Reads and checks all of `content`, which errors name `path`. Returns the runs in it.
     pub fn check(path: &Path, content: &Bytes) -> Result<Vec<Entry>, ResultsError> {
         let file = ResultsFile::read(path, content)?;
         (0..file.entries.len()).try_for_each(|position| file.run(content.clone(), position).map(drop))?;
         Ok(file.entries)
     }
 
-    /// Its runs alone.
+    /// The runs in the file.
     pub fn into_entries(self) -> Vec<Entry> {
         self.entries
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The run at `position` of the list, checked against it. `input` is the file once more.
+    /// Reads and checks the run at `position` in the list; `input` is the same file.
     pub fn run(&self, input: impl ChunkReader + 'static, position: usize) -> Result<StoredRun, ResultsError> {
         let run = self.rows(input, position).and_then(|rows| {
             let entry = self.entries[position].clone();
@@ -266,8 +267,8 @@ impl ResultsFile {
         run.map_err(|text| ResultsError::damaged(&self.path, text))
     }
 
-    /// The same, of the file that was opened by its path. It is opened again, since those who read it at the same time do
-    /// not share a position in it.
+    /// Like [`run`](Self::run), for a file that was opened by its path. The file is opened again, because
+    /// concurrent readers must not share a file position.
     pub fn run_on_disk(&self, position: usize) -> Result<StoredRun, ResultsError> {
         self.run(open(&self.path)?, position)
     }

@@ -1,10 +1,10 @@
-//! The identity of a run: a hash of everything that decides what comes out.
+//! The identity of a run: a hash of everything that determines its result.
 //!
 //! ```text
 //!   build hash ─────────────────────────┐
 //!   machine, settings, workload, seed ──┼─► description (JSON) ─► identity, 32 hexadecimal digits
 //!   content of recorded files ──────────┘        │
-//!                                                └─ kept with the results, so that a file tells whose it is
+//!                                                └─ stored with the results, so that a file says which run it is
 //! ```
 
 use super::ResultsError;
@@ -15,17 +15,17 @@ use std::fs::File;
 use std::io::Read;
 use twox_hash::XxHash3_128;
 
-/// 32 hexadecimal digits of what `bytes` are.
+/// The XXH3 hash of `bytes` as 32 hexadecimal digits.
 pub(super) fn hash(bytes: &[u8]) -> String {
     format!("{:032x}", XxHash3_128::oneshot(bytes))
 }
 
-/// Everything that decides what comes out of a run.
+/// Everything that determines the result of a run.
 #[derive(Serialize)]
 struct Description<'a> {
     /// See [`super::Program::build`].
     build: &'a str,
-    /// Hash of the recorded files that the workload names: their names alone do not say enough.
+    /// Hash of the recordings that the workload names; the names alone do not identify their contents.
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<&'a str>,
     run: &'a Run,
@@ -44,7 +44,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 impl<'a> DescribedRun<'a> {
-    /// Describes `run`, whose recorded files are `recorded`, as the program of this build hash would make it.
+    /// Describes `run` as made by a program with this build hash; `recorded` is the hash of its recordings.
     pub(super) fn new(run: &'a Run, build: &str, recorded: Option<&str>) -> DescribedRun<'a> {
         let description = json(&Description { build, recorded, run });
         let settings: Vec<String> =
@@ -63,13 +63,12 @@ impl<'a> DescribedRun<'a> {
         DescribedRun { run, description, summary }
     }
 
-    /// The identity.
     pub fn identity(&self) -> &str {
         &self.summary.run
     }
 }
 
-/// The hash of the recorded files that a workload is made of, if it is made of any.
+/// The hash of the recordings that a workload replays, if any.
 pub(super) fn recorded_files(workload: &Workload) -> Result<Option<String>, ResultsError> {
     let mut workload = workload.clone();
     let (_, paths) = workload.recorded_files_mut();
@@ -89,7 +88,7 @@ pub(super) fn recorded_files(workload: &Workload) -> Result<Option<String>, Resu
             hash.write(&buffer[..read]);
             bytes += read as u64;
         }
-        // Where one ends and the next begins counts, too.
+        // The boundaries between files are part of the hash.
         hash.write(&bytes.to_le_bytes());
     }
     Ok(Some(format!("{:032x}", hash.finish_128())))

@@ -1,4 +1,4 @@
-//! What runs there are, without decoding them: every file's footer says which it has.
+//! Listing runs without decoding them, from the footers of all files.
 
 use super::directory::{self, open, require_directory};
 use super::{Entry, ResultsError};
@@ -8,9 +8,9 @@ use std::path::Path;
 /// The runs of a directory.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Every run once; those that differ only in their seeds are next to each other.
+    /// Every run once; runs that differ only in their seeds are adjacent.
     pub runs: Vec<Entry>,
-    /// What cannot be read.
+    /// Files that cannot be read.
     pub damaged: Vec<ResultsError>,
 }
 
@@ -22,7 +22,7 @@ pub fn list(directory: &Path) -> Result<Listing, ResultsError> {
         let read: Vec<Result<Vec<Entry>, ResultsError>> =
             files.par_iter().map(|(path, kind)| Ok(open(path, *kind)?.into_entries())).collect();
         if read.iter().any(|entries| entries.as_ref().is_err_and(ResultsError::is_not_found)) {
-            // A compaction may have removed a file in between; its run is in a pack then that was not there before.
+            // A compaction may have removed a file meanwhile; its run is then in a new pack.
             let now = directory::files(directory)?;
             if now != files {
                 files = now;
@@ -43,7 +43,7 @@ impl Listing {
             }
         }
         listing.runs.par_sort_by(|a, b| a.summary.cmp(&b.summary));
-        // A run is in a file and in a pack where a compaction was stopped in between.
+        // After an interrupted compaction, a run may be in a file and in a pack.
         listing.runs.dedup_by(|a, b| a.summary.run == b.summary.run);
         listing
     }

@@ -1,22 +1,24 @@
-//! Results on disk: a directory with a file for each run, whatever its scenario.
+//! Results on disk: a directory with a file for each run of any scenario.
 //!
 //! ```text
 //!   results/
 //!     5c1e0f..d2.parquet            a run, named by its identity
-//!     a07733..19.parquet            another one, of another scenario perhaps
-//!     81f0ce..4b.pack.parquet       many runs, made of such files by `mmtwin results compact`
+//!     a07733..19.parquet            another run, perhaps of another scenario
+//!     81f0ce..4b.pack.parquet       many runs, packed from such files by `mmtwin results compact`
 //!     .mmtwin-a8Xk2p.partial        a run that is being written
 //! ```
 //!
-//! A run's identity is a hash of everything that decides it (`identity.rs`), so a sweep asks for its runs by name, makes those
-//! that are missing, and puts each in place whole as it ends (`directory.rs`). No file is changed that is there, and nobody waits for another: any
-//! number of processes may work in one directory. Whoever stops at any moment leaves runs that are whole, and the same command
-//! goes on from there. Files that mmtwin did not write are neither read nor touched.
+//! A run's identity is a hash of everything that determines its result (`identity.rs`). A sweep looks up its
+//! runs by identity, makes the missing ones, and stores each as a complete file as it ends (`directory.rs`).
+//! Existing files are not modified and there are no locks between processes, so any number of processes can
+//! work in one directory. If one is stopped, all stored runs are complete and the same command continues from
+//! there. Files that mmtwin did not write are neither read nor touched.
 //!
-//! The identity has the present name of a variant, whichever name was given, and the build that made the run. What a build from
-//! before a variant's new name kept is listed under the former name, as that build's, and is not taken for a run of this one.
+//! The identity contains the present name of a variant, even if a former one was given, and the build that
+//! made the run. Runs that an older build stored under a former name are listed under that name and belong to
+//! that build.
 //!
-//! What is in a file is checked at every read (`file.rs`).
+//! The contents of a file are checked at every read (`file.rs`).
 
 mod compact;
 mod directory;
@@ -60,30 +62,30 @@ pub struct Results {
 }
 
 impl Results {
-    /// The results in `directory`, which need not exist, as `program` makes them.
+    /// Opens the results in `directory`, which need not exist; `program` is the one that makes runs.
     pub fn open(directory: &Path, program: Program) -> Result<Results, ResultsError> {
         directory::require_directory(directory)?;
         Ok(Results { directory: directory.into(), program, afresh: false, packs: OnceLock::new() })
     }
 
-    /// Has every run made again that is asked for; it then takes the place of the one that is there. Others stay.
+    /// Ignores existing results: every run that is asked for is made again and replaces the stored one. Other
+    /// runs stay.
     pub fn afresh(self) -> Results {
         Results { afresh: true, ..self }
     }
 
-    /// Where the results are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Finds out what `runs`, all of one workload, are called.
+    /// Computes the identities of `runs`, which all have the same workload.
     pub fn describe<'a>(&self, runs: &'a [Run]) -> Result<Vec<DescribedRun<'a>>, ResultsError> {
         let Some(first) = runs.first() else { return Ok(Vec::new()) };
         let recorded = identity::recorded_files(&first.workload)?;
         Ok(runs.iter().map(|run| DescribedRun::new(run, &self.program.build, recorded.as_deref())).collect())
     }
 
-    /// The run, if it was made before.
+    /// The record of a run, if it is stored.
     pub fn get(&self, asked: &DescribedRun) -> Result<Option<Record>, ResultsError> {
         if self.afresh {
             return Ok(None);
@@ -107,7 +109,8 @@ impl Results {
         rows::record(&run.rows, asked).map(Some).map_err(|text| ResultsError::damaged(path, text))
     }
 
-    /// The packs that were there when one was first asked for. What is packed while a sweep runs is at worst made again.
+    /// The packs that existed when one was first needed. A run packed during a sweep may at worst be made
+    /// again.
     fn packs(&self) -> Result<&Packs, ResultsError> {
         match self.packs.get() {
             Some(packs) => Ok(packs),
@@ -118,7 +121,7 @@ impl Results {
         }
     }
 
-    /// Keeps what came out of a run. Several threads and processes may do so at once.
+    /// Stores the result of a run. Several threads and processes may do so at once.
     pub fn keep(&self, made: &DescribedRun, outcome: &Outcome) -> Result<Record, ResultsError> {
         let record = Record::new(made.identity().into(), made.run, outcome);
         let stored = StoredRun::new(made, &self.program, &record);
@@ -127,7 +130,7 @@ impl Results {
     }
 }
 
-/// Reads and checks a file of results, be it of one run or of many; the runs that it has.
+/// Reads and checks a file of one or many runs. Returns the runs in it.
 pub fn check(path: &Path, content: &Bytes) -> Result<Vec<Entry>, ResultsError> {
     file::ResultsFile::check(path, content)
 }

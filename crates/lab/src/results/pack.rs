@@ -1,4 +1,4 @@
-//! The packs of a directory: files of many runs each.
+//! The packs of a directory: files with many runs each.
 
 use super::ResultsError;
 use super::directory::{FileKind, files, open};
@@ -6,16 +6,16 @@ use super::file::{ResultsFile, StoredRun};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The packs of a directory, by the runs that they have.
+/// The packs of a directory, and an index of their runs.
 #[derive(Debug)]
 pub(super) struct Packs {
     files: Vec<ResultsFile>,
-    /// The pack of each run, and its place there.
+    /// For each run, the pack and its position there.
     places: HashMap<String, (usize, usize)>,
 }
 
 impl Packs {
-    /// Finds out which runs are packed in `directory`.
+    /// Reads the footers of all packs in `directory`.
     pub fn open(directory: &Path) -> Result<Packs, ResultsError> {
         let mut packs = Packs { files: Vec::new(), places: HashMap::new() };
         for (path, _) in files(directory)?.into_iter().filter(|(_, kind)| *kind == FileKind::Pack) {
@@ -28,7 +28,7 @@ impl Packs {
         Ok(packs)
     }
 
-    /// The run and the pack that it is in, if it is in one.
+    /// A run and the pack that contains it, if any.
     pub fn find(&self, identity: &str) -> Result<Option<(&Path, StoredRun)>, ResultsError> {
         let Some(&(pack, position)) = self.places.get(identity) else { return Ok(None) };
         let pack = &self.files[pack];

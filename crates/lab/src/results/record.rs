@@ -1,50 +1,49 @@
-//! One run with its outcome, as results keep it.
+//! A run with its outcome, as it is stored.
 
 use sim::Run;
 use sim::outcome::{AreaHeat, Outcome};
 use std::collections::BTreeMap;
 
-/// A run and what came out.
+/// A run and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// See [`super::DescribedRun::identity`].
     pub identity: String,
-    /// Everything that decided it.
+    /// Everything that determined the result.
     pub run: Run,
     /// Values by [`sim::metric::Metric::name`].
     pub metrics: BTreeMap<String, f64>,
     /// CPU seconds by [`mm::Category::name`].
     pub cpu_seconds: BTreeMap<String, f64>,
-    /// Counts by [`mm::Event::name`], and those of sizes of folios that are not 0 by
+    /// Counters by [`mm::Event::name`], and the nonzero ones of folio sizes by
     /// [`mm::huge_memory::stats::MthpStat::file`].
     pub counters: BTreeMap<String, u64>,
-    /// Virtual length of the measured part, seconds.
+    /// Virtual length of the measured part in seconds.
     pub virtual_seconds: f64,
     /// Page allocations and frees simulated.
     pub page_operations: u64,
     /// Samples over virtual time.
     pub series: Vec<SeriesPoint>,
-    /// Latencies: (upper bound in nanoseconds, count) of each occupied bucket.
+    /// Latencies: upper bound in nanoseconds and count of each bucket that is not empty.
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
-    /// What a reader of the numbers must know, a sentence each.
+    /// Caveats to print with the results, one sentence each.
     pub notes: Vec<String>,
-    /// The areas of memory that were used or scanned most.
+    /// The VMAs that were used or scanned most.
     pub areas: Vec<AreaHeat>,
 }
 
-/// A value at a moment.
+/// A sample of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesPoint {
-    /// Virtual time, seconds.
+    /// Virtual time in seconds.
     pub seconds: f64,
-    /// What was sampled.
+    /// Name of the series.
     pub name: String,
-    /// Its value.
     pub value: f64,
 }
 
 impl Record {
-    /// The record of `outcome`.
+    /// Makes a record of `outcome`.
     pub fn new(identity: String, run: &Run, outcome: &Outcome) -> Record {
         let named = |values: &BTreeMap<&'static str, f64>| {
             values.iter().map(|(&name, &value)| (name.to_string(), value)).collect()

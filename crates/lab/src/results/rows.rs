@@ -1,4 +1,4 @@
-//! The rows of a run: one value each, beside everything by which values must be kept apart.
+//! The rows of a run: one value per row, with columns for everything by which values must be distinguished.
 //!
 //! ```text
 //!   run     scenario  ...  build  │ kind         name              seconds  upper_ns  value   count  text
@@ -11,7 +11,7 @@
 //!   5c1e..  kbuild    ...  9a40.. │ note         note                                                fewer huge pages ...
 //! ```
 //!
-//! What is left of the line is the same in all rows of a run, and takes next to no room in the file.
+//! The columns left of the line are the same in all rows of a run and take next to no space in the file.
 
 use super::Program;
 use super::identity::DescribedRun;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use workload::table::{Column, Field, Rows, Type, Values};
 
-/// What a row is.
+/// The kinds of rows.
 mod kind {
     pub const RUN: &str = "run";
     pub const METRIC: &str = "metric";
@@ -37,11 +37,11 @@ const DESCRIPTION: &str = "description";
 const VIRTUAL_SECONDS: &str = "virtual_seconds";
 const PAGE_OPERATIONS: &str = "page_operations";
 
-/// Columns that say who made a run, which decides nothing: those that know one another's runs by their build hash may differ
-/// here.
+/// Columns that say who made a run. They may differ between equal runs, which are identified by the build
+/// hash.
 pub(super) const MAKER: [&str; 2] = ["mmtwin", "commit"];
 
-/// The columns. Texts are what makes most of a small file.
+/// The columns. Most of a small file is texts.
 pub(super) const FIELDS: [Field; 18] = [
     Field::new("run", Type::Text),
     Field::new("scenario", Type::Text),
@@ -63,10 +63,10 @@ pub(super) const FIELDS: [Field; 18] = [
     Field::new("text", Type::Text).optional().distinct(),
 ];
 
-/// How many columns are the same in all rows of a run.
+/// Number of columns that are the same in all rows of a run.
 const OF_THE_RUN: usize = 11;
 
-/// What a row has besides its kind and name.
+/// The values of a row besides kind and name.
 #[derive(Clone, Copy, Default)]
 struct Row<'a> {
     seconds: Option<f64>,
@@ -90,7 +90,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// All rows of `record`, which `program` made of `described`.
+/// The rows of the `record` that `program` made of `described`.
 pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record) -> Rows {
     let areas: Vec<String> = record
         .areas
@@ -152,7 +152,7 @@ fn columns(described: &DescribedRun, program: &Program, rows: &[(&str, &str, Row
     ])
 }
 
-/// The rows of a run: kind, name and what else each has.
+/// Decodes the rows of a run into kind, name and values.
 fn decoded(rows: &Rows) -> Result<Vec<(&str, &str, Row<'_>)>, String> {
     let columns = &rows.columns()[OF_THE_RUN..];
     let values: Vec<&Values> = columns.iter().map(Column::values).collect();
@@ -194,7 +194,7 @@ pub(super) fn description(rows: &Rows) -> Option<&str> {
         .and_then(|(.., row)| row.text)
 }
 
-/// The record of `described` in its rows.
+/// Decodes the record of `described` from its rows.
 pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, String> {
     let (mut virtual_seconds, mut page_operations) = (None, None);
     let mut record = Record {

@@ -1,44 +1,44 @@
-//! What a file says of a run without its rows: enough to list it, and to keep it apart from others.
+//! The summary of a run in a file's footer: enough to list the run and to distinguish it from others.
 
 use serde::{Deserialize, Serialize};
 
-/// A run in a few words, ordered so that runs which differ only in their seeds are next to each other. Each field is also a
-/// column of its rows, and runs that differ in another one than seed and identity are not to be averaged.
+/// A short description of a run. It sorts runs that differ only in their seeds next to each other. Each field
+/// is also a column of the run's rows; runs that differ in a field other than seed and identity must not be
+/// averaged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Summary {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// The machine's name.
+    /// Name of the machine.
     pub machine: String,
-    /// Settings beyond the kernel's defaults, `name=value`, sorted, with a space between.
+    /// Settings that differ from the kernel's defaults, as `name=value`, sorted and separated by blanks.
     pub settings: String,
-    /// Hash of the machine's profile, of the workload with all its figures, and of what it was recorded from: it tells
-    /// scenarios and machines apart that were edited and kept their names.
+    /// Hash of the machine's profile, the workload with all its figures, and its recordings. It distinguishes
+    /// scenarios and machines that were edited without a new name.
     pub inputs: String,
     /// See [`super::Program::build`].
     pub build: String,
-    /// The series that the variant is named in.
+    /// The series that the variant belongs to.
     pub series: String,
-    /// The variant.
+    /// Name of the variant.
     pub variant: String,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The run's identity.
+    /// Identity of the run.
     pub run: String,
 }
 
 /// A run in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {
-    /// The run.
     #[serde(flatten)]
     pub summary: Summary,
     /// See [`super::Program::version`].
     pub mmtwin: String,
     /// See [`super::Program::commit`].
     pub commit: String,
-    /// How many rows it has.
+    /// Number of rows.
     pub rows: usize,
-    /// Hash of its rows.
+    /// Hash of the rows.
     pub content: String,
 }

@@ -1,4 +1,4 @@
-//! Parquet files that stand by themselves, without runs.
+//! Parquet files with tables other than runs.
 
 use super::ResultsError;
 use super::directory::write_whole;
@@ -11,7 +11,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use workload::table::{Field, Footer, Rows, TableWriter, Values};
 
-/// Writes a table, whose file says that it is one of `kind`. Only a file of that kind is replaced.
+/// Writes a table of this `kind`, which is noted in the file. An existing file is replaced only if it has the
+/// same kind.
 pub(crate) fn write_table(
     path: &Path,
     kind: &str,
@@ -35,7 +36,7 @@ fn encode(output: impl Write + Send, kind: &str, fields: &[Field], rows: &Rows) 
     Ok(())
 }
 
-/// Whether there is nothing at `path`, or a table of this kind.
+/// Whether `path` does not exist or is a table of this kind.
 fn may_replace(path: &Path, kind: &str) -> Result<bool, ResultsError> {
     let io = |error| ResultsError::io(path, error);
     match fs::symlink_metadata(path) {

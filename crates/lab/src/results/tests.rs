@@ -1,4 +1,4 @@
-//! Results on disk: what is written comes back, and what is damaged is noticed.
+//! Tests that results are read as they were written and that damage is noticed.
 
 use super::*;
 use crate::scenario::{Scenario, load_machine};
@@ -42,14 +42,14 @@ fn outcome(run: &Run) -> Outcome {
     outcome
 }
 
-/// Keeps `runs` in `directory`; what was kept.
+/// Stores `runs` in `directory`. Returns their records.
 fn keep(directory: &Path, runs: &[Run]) -> Vec<Record> {
     let results = open(directory);
     let described = results.describe(runs).unwrap();
     described.iter().map(|run| results.keep(run, &outcome(run.run)).unwrap()).collect()
 }
 
-/// What is found of `runs` in `directory`.
+/// Looks up `runs` in `directory`.
 fn find(directory: &Path, runs: &[Run]) -> Result<Vec<Option<Record>>, ResultsError> {
     let results = open(directory);
     results.describe(runs)?.iter().map(|run| results.get(run)).collect()
@@ -81,7 +81,8 @@ fn what_is_written_is_read_back_bit_by_bit() {
     assert_eq!(found, expected);
 }
 
-/// A file for each run is only affordable if it is small. What takes most room is the description; these have a short one.
+/// A file per run is affordable only if it is small. The description takes most of it; these runs have a
+/// short one.
 #[test]
 fn a_small_run_takes_at_most_8_kib() {
     let directory = tempfile::tempdir().unwrap();
@@ -222,7 +223,7 @@ fn a_pack_of_other_runs_is_no_pack_of_these() {
     assert!(error.contains(&other) && error.contains("named by"), "{error}");
 }
 
-/// Rows that are fewer than they were, in a file that is whole otherwise.
+/// A file that is intact, but whose run lacks rows.
 #[test]
 fn an_empty_table_is_no_result() {
     let directory = tempfile::tempdir().unwrap();
@@ -274,7 +275,7 @@ fn what_mmtwin_did_not_write_stays_and_is_in_nobodys_way() {
     }
     assert!(earlier.join("unfinished/0").is_dir());
 
-    // Results of the earlier layout themselves are refused with what to do.
+    // Results of the previous layout are refused with a remedy.
     for error in [Results::open(&earlier, program()).err(), list(&earlier).err(), compact(&earlier).err()] {
         let error = error.unwrap().to_string();
         assert!(error.contains("mmtwin-results/1") && error.contains("--results"), "{error}");
@@ -291,7 +292,7 @@ fn a_name_that_is_taken_by_no_regular_file_is_refused() {
         .iter()
         .map(|run| super::directory::run_path(directory.path(), run.identity()))
         .collect::<Vec<_>>();
-    // A pipe would make who opens it wait for ever.
+    // Opening a pipe would wait forever.
     rustix::fs::mkfifoat(rustix::fs::CWD, &paths[0], rustix::fs::Mode::RWXU).unwrap();
     fs::create_dir(&paths[1]).unwrap();
     for run in &described {
@@ -315,7 +316,7 @@ fn runs_are_found_in_packs_as_in_files() {
     let listed: Vec<u64> =
         list(directory.path()).unwrap().runs.iter().map(|entry| entry.summary.seed).collect();
     assert_eq!(listed, [1, 2, 3, 4, 5]);
-    // Nothing is left to do; one file more is no pack yet.
+    // Nothing is left to do; a single further file is not packed.
     assert_eq!(compact(directory.path()).unwrap().removed, 0);
     let more = super::tests::runs(6);
     keep(directory.path(), &more[5..]);
@@ -331,18 +332,18 @@ fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
     let file = super::directory::run_path(directory.path(), &kept[0].identity);
     let content = fs::read(&file).unwrap();
     compact(directory.path()).unwrap();
-    // Stopped before the last file went.
+    // Stopped before the last file was removed.
     fs::write(&file, &content).unwrap();
     assert_eq!(list(directory.path()).unwrap().runs.len(), 3);
     let compacted = compact(directory.path()).unwrap();
     assert_eq!((compacted.packs.len(), compacted.removed), (0, 1));
-    // The same run made again by another commit says the same.
+    // The same run, made again from another commit, has the same values.
     let other = Program { commit: "beef".into(), ..program() };
     let results = Results::open(directory.path(), other).unwrap().afresh();
     results.keep(&results.describe(&runs).unwrap()[0], &outcome(&runs[0])).unwrap();
     assert_eq!(compact(directory.path()).unwrap().removed, 1);
     assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
-    // One that says something else contradicts the pack, and stays.
+    // A file with other values contradicts the pack, and stays.
     let wrong = Outcome { virtual_seconds: 7.0, ..outcome(&runs[0]) };
     results.keep(&results.describe(&runs).unwrap()[0], &wrong).unwrap();
     let compacted = compact(directory.path()).unwrap();
