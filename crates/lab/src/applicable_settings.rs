@@ -1,15 +1,16 @@
 //! Which settings a workload heeds: those that act on subsystems of the kernel that it has to do with.
 //!
 //! ```text
-//!   kbuild, page-fault,     pages are taken and given back     zones
+//!   kbuild, page-fault,     allocate and free pages            zones
 //!   socket-stream, replay
-//!   kernel-writes           pools of huge pages are resized    zones, flushes, failing allocations
-//!   mappings, long-running, address spaces fault               zones, sizes of folios, compaction, reclaim,
-//!   paging, numa                                               and what each has besides
+//!   kernel-writes           resize pools of huge pages         zones, TLB flushes, failing allocations
+//!   mappings, long-running, fault in address spaces            zones, folio sizes, compaction, reclaim,
+//!   paging, numa                                               and further ones for each kind
 //! ```
 //!
-//! A setting that a workload does not heed would be in force on a real machine and change nothing here. Whoever gives one is
-//! told so instead. What a scenario's own file has of them says how the machine was set up.
+//! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
+//! If a user gives one, that is an error that says so. In a scenario file such settings are allowed, as they
+//! describe how the machine was set up.
 
 use mm::SETTINGS;
 use mm::sysctl::Subsystem;
@@ -18,7 +19,7 @@ use mm::sysctl::Subsystem;
 struct Heeded {
     subsystem: Subsystem,
     kinds: &'static [&'static str],
-    /// A scenario that heeds them.
+    /// A scenario that they affect.
     example: &'static str,
 }
 
@@ -51,7 +52,7 @@ const HEEDED: &[Heeded] = &[
 /// Kinds of workloads whose processes have page tables.
 const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "paging", "numa"];
 
-/// Why a setting changes nothing about workloads of a kind, if it does not.
+/// Why a setting does not affect workloads of a kind; `None` if it does.
 pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
     let subsystem = SETTINGS.iter().find(|other| other.name == setting)?.acts_on;
     let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem);
@@ -99,7 +100,7 @@ mod tests {
             why_not_applicable("transparent_hugepage/enabled", "page-fault").unwrap().contains("speedometer")
         );
         assert_eq!(why_not_applicable("transparent_hugepage/enabled", "mappings"), None);
-        // 7.2 allocates lists of folios to be split wherever folios are large.
+        // 7.2 allocates lists of folios to be split whenever it uses large folios.
         assert_eq!(why_not_applicable("failslab/nth", "mappings"), None);
         assert_eq!(why_not_applicable("vm.min_free_kbytes", "page-fault"), None);
     }

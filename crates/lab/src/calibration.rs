@@ -1,15 +1,15 @@
-//! Calibration: the figures that baseline rows of published tables pin, and nothing else.
+//! Calibration: computes the figures that baseline rows of published tables pin, and no others.
 //!
 //! ```text
-//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M: closed formulas
+//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M, by closed formulas
 //!   pcp.kbuild.*          lock% of base    ─► intensity of the scenario ┐ one cell, one parameter:
 //!   pcp.netperf, pcp.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
-//!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell, one figure, one after the other;
-//!                                            times grow in proportion with a cost, so two runs give the line
-//!   numa.autonumabench.amean   times of NUMA02 of numa-base ─► bandwidth of a node of machine numa-256, and what a page fault costs
+//!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell pins one figure, in turn;
+//!                                            times are linear in a cost, so two runs give the line
+//!   numa.autonumabench.amean   times of NUMA02 on numa-base ─► bandwidth of a node of machine numa-256, cost of a page fault
 //! ```
 //!
-//! A table has at most as many free parameters as baseline cells. Rows marked `predicted` are never read
+//! A table has at most as many free parameters as baseline cells. Rows of kind `predicted` are never read
 //! here.
 
 use crate::published::{Kind, Printed, Publication};
@@ -24,35 +24,26 @@ use thiserror::Error;
 /// Why a table cannot be calibrated.
 #[derive(Debug, Error)]
 pub enum CalibrationError {
-    /// No parameter belongs to the table.
+    /// No parameter is calibrated on this table.
     #[error("{id}: nothing is calibrated on this table; tables with free parameters: {}", tables().join(", "))]
-    NoParameter {
-        /// The table.
-        id: String,
-    },
-    /// The table has no such baseline cell.
+    NoParameter { id: String },
+    /// The table lacks a baseline cell.
     #[error("{id}: no baseline cell {column}")]
-    NoCell {
-        /// The table.
-        id: String,
-        /// The column.
-        column: &'static str,
-    },
-    /// No value of the figure gives what was published.
+    NoCell { id: String, column: &'static str },
+    /// No value of the figure reproduces the published one.
     #[error("{id}: no {key} gives {published}: at {value} the twin gives {reached}")]
     OutOfReach {
-        /// The table.
         id: String,
-        /// The figure.
+        /// Key of the figure.
         key: &'static str,
-        /// The baseline cell.
+        /// Value of the baseline cell.
         published: f64,
         /// The last value tried.
         value: f64,
-        /// What it gave.
+        /// The twin's result for that value.
         reached: f64,
     },
-    /// A file is wrong.
+    /// A scenario or machine file is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// A run failed.
@@ -65,23 +56,24 @@ pub enum CalibrationError {
 pub struct Calibrated {
     /// The table whose baseline row pins it.
     pub table: String,
-    /// The file that holds the figure.
+    /// The file that contains the figure.
     pub file: String,
-    /// Its key, with the table that it is in.
+    /// Key of the figure, with its table.
     pub key: &'static str,
-    /// What the file says now.
+    /// Its value in the file.
     pub current: f64,
-    /// What calibration gives.
+    /// Its calibrated value.
     pub calibrated: f64,
     /// The baseline cell, as printed.
     pub published: f64,
-    /// What the twin gives for that cell with the calibrated figure; closed formulas are not run.
+    /// The twin's result for that cell with the calibrated figure; `None` for closed formulas, which need no
+    /// run.
     pub reached: Option<f64>,
 }
 
 const MACHINES: [&str; 5] = ["spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop"];
 
-/// Tables whose lock share of the unpatched kernel pins a parameter of a scenario.
+/// Tables, with their scenarios, whose lock share of the unpatched kernel pins a parameter of the scenario.
 const SCENARIOS: [(&str, &str); 5] = [
     ("pcp.kbuild.numactl", "kbuild"),
     ("pcp.kbuild.j224", "kbuild-j224"),
@@ -90,10 +82,10 @@ const SCENARIOS: [(&str, &str); 5] = [
     ("pcp.lmbench3.unix", "af_unix"),
 ];
 
-/// A cost of a machine that a baseline cell pins in a straight line.
+/// A cost of a machine that a baseline cell pins, as the cell is linear in it.
 struct Cost {
     key: &'static str,
-    /// Which of the baseline rows, from 0.
+    /// Number of the baseline row, from 0.
     row: usize,
     column: &'static str,
     variant: &'static str,
@@ -115,15 +107,15 @@ const STRUCT_PAGE_INIT: Cost =
 const STRUCT_PAGE_FREE: Cost =
     cost("costs.struct_page_free_ns", 0, "free_real", "hugetlb-base-hvo-off", SHRINK_TIME);
 
-/// Tables whose times pin costs, the scenario, and those costs in the order in which they are pinned.
+/// Tables whose times pin costs, with the scenario and the costs in the order in which they are pinned.
 ///
-/// Restoring vmemmap misses caches where removing it does not: `page_miss_ns` is what the times of freeing and of
-/// allocating with vmemmap optimisation differ by. On the virtual machine that is 1.6 % of 150 s, less than what two
-/// runs differ by, so there it stays an assumption.
+/// Restoring vmemmap has cache misses, removing it has none: `page_miss_ns` follows from the difference
+/// between the times of freeing and of allocating with HVO. On the virtual machine this is 1.6 % of 150 s,
+/// less than two runs differ by, so there it remains an assumption.
 ///
-/// NUMA02 is first touches of 1 GiB and ticks, and hardly anything else that takes system time; how long it takes is what
-/// all CPUs together store to their own nodes. NUMA01 would pin what a hint fault costs, but a run of it is chaotic: no line
-/// leads through two.
+/// The system time of NUMA02 is first touches of 1 GiB and ticks, and hardly anything else; its elapsed time
+/// depends on how fast all CPUs together store to their own nodes. NUMA01 would pin the cost of a hint fault,
+/// but its runs are chaotic, so no line fits two of them.
 const COSTS: [(&str, &str, &[Cost]); 3] = [
     (
         "hugetlb.e7-8895-8s",
@@ -154,14 +146,14 @@ const COSTS: [(&str, &str, &[Cost]); 3] = [
     ),
 ];
 
-/// The tables that have free parameters.
+/// The tables with free parameters.
 pub fn tables() -> Vec<String> {
     let latency = MACHINES.iter().map(|machine| format!("pcp.batch-latency.{machine}"));
     let others = SCENARIOS.iter().map(|(table, _)| *table).chain(COSTS.iter().map(|(table, ..)| *table));
     latency.chain(others.map(String::from)).collect()
 }
 
-/// A cell of a table's baseline row number `row`.
+/// A cell of baseline row number `row` of a table.
 fn baseline_of_row(id: &str, row: usize, column: &'static str) -> Result<f64, CalibrationError> {
     let missing = || CalibrationError::NoCell { id: id.into(), column };
     let publication = Publication::of_table(id).ok_or_else(missing)?;
@@ -171,12 +163,12 @@ fn baseline_of_row(id: &str, row: usize, column: &'static str) -> Result<f64, Ca
     cell.and_then(|text| Printed::parse(text)).map(|printed| printed.value).ok_or_else(missing)
 }
 
-/// A cell of a table's first baseline row.
+/// A cell of the first baseline row of a table.
 fn baseline(id: &str, column: &'static str) -> Result<f64, CalibrationError> {
     baseline_of_row(id, 0, column)
 }
 
-/// Calibrates what the table `id` pins.
+/// Calibrates the figures that table `id` pins.
 pub fn calibrate(id: &str) -> Result<Vec<Calibrated>, CalibrationError> {
     if let Some(machine) = MACHINES.iter().find(|machine| id == format!("pcp.batch-latency.{machine}")) {
         return batch_latency(id, machine);
@@ -190,14 +182,14 @@ pub fn calibrate(id: &str) -> Result<Vec<Calibrated>, CalibrationError> {
     }
 }
 
-/// The width of a lognormal factor with mean 1 whose 99th percentile is `ratio` times its mean.
+/// The sigma of a lognormal factor with mean 1 whose 99th percentile is `ratio` times the mean.
 fn spread_of(ratio: f64) -> f64 {
-    // exp(z*s - s*s/2) = ratio, z being the normal distribution's 99th percentile.
+    // Solves exp(z*s - s*s/2) = ratio, where z is the normal distribution's 99th percentile.
     const Z: f64 = 2.326_347_874;
     Z - (Z * Z - 2.0 * ratio.ln()).max(0.0).sqrt()
 }
 
-/// Batch of the table's baseline row, blocks in each section.
+/// Batch of the table's baseline row, which is the number of blocks per critical section.
 const BASELINE_BATCH: f64 = 63.0;
 
 fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationError> {
@@ -229,15 +221,16 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
     Ok(figures.into_iter().map(calibrated).collect())
 }
 
-/// Steps of a bisection; the last changes the parameter by a few parts in a thousand.
+/// Steps of the bisection; the last one changes the parameter by a few parts per thousand.
 const STEPS: usize = 9;
 
-/// Finds the value of the scenario's parameter at which `base` spends the published share of cycles spinning.
+/// Finds the value of the scenario's parameter for which `base` spends the published share of cycles
+/// spinning.
 fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
     let scenario = Scenario::load(name)?;
     let machine = load_machine(&scenario.machine)?;
     let published = baseline(id, "lock")?;
-    // More intensity, more contention; more calls a message, less.
+    // More intensity means more contention; more calls per message mean less.
     let (key, current, rises) = match &scenario.workload {
         Workload::Kbuild(w) => ("workload.intensity", w.intensity.value, true),
         Workload::SocketStream(w) => ("workload.calls", w.calls.value, false),
@@ -271,8 +264,8 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
     })
 }
 
-/// Pins costs of the scenario's machine. A cost that a later cell pins may move an earlier cell, so all are gone
-/// through again until none of them moves any more.
+/// Pins costs of the scenario's machine. Pinning a cost may change the cells of earlier ones, so all costs
+/// are pinned repeatedly until none changes any more.
 fn costs_of_machine(id: &str, name: &str, costs: &[Cost]) -> Result<Vec<Calibrated>, CalibrationError> {
     let scenario = Scenario::load(name)?;
     let mut machine = load_machine(&scenario.machine)?;
@@ -289,7 +282,7 @@ fn costs_of_machine(id: &str, name: &str, costs: &[Cost]) -> Result<Vec<Calibrat
     Ok(figures)
 }
 
-/// Pins each cost in turn, with the others as they are.
+/// Pins each cost once, keeping the others.
 fn sweep_costs(
     id: &str,
     scenario: &Scenario,
@@ -334,14 +327,14 @@ fn sweep_costs(
     Ok(figures)
 }
 
-/// How often all costs of a machine are gone through at most.
+/// Most repetitions over all costs of a machine.
 const SWEEPS: usize = 8;
-/// How far from the published value a calibrated figure may lead, as a part of it.
+/// Relative tolerance of a calibrated result.
 const TOLERANCE: f64 = 1e-3;
-/// Lines through two points that are tried, should the first one not be straight enough.
+/// Most lines tried through two points, if the function is not quite linear.
 const LINES: usize = 5;
 
-/// The value at which `f`, nearly a straight line, is `wanted`, and what it is there. Not below 0.
+/// Solves `f(x) = wanted` for a nearly linear `f` and x >= 0. Returns x and `f(x)`.
 fn solve<E>(wanted: f64, start: f64, f: &mut impl FnMut(f64) -> Result<f64, E>) -> Result<(f64, f64), E> {
     let mut before = (start, f(start)?);
     let next = if start > 0.0 { 1.5 * start } else { 1.0 };
@@ -394,7 +387,7 @@ mod tests {
         assert_eq!(calls, 3);
         let (value, _) = solve(10.0, 1.0, &mut |x: f64| Ok::<f64, ()>(x + 0.01 * x * x)).unwrap();
         assert!((value + 0.01 * value * value - 10.0).abs() < 1e-3 * 10.0);
-        // No cost is below zero, and what does not depend on a cost cannot pin it.
+        // A cost cannot be negative, and a result that does not depend on a cost cannot pin it.
         assert_eq!(solve(1.0, 1.0, &mut |x: f64| Ok::<f64, ()>(3.0 * x + 2.0)), Ok((0.0, 2.0)));
         assert_eq!(solve(1.0, 1.0, &mut |_| Ok::<f64, ()>(2.0)), Ok((1.5, 2.0)));
     }

@@ -18,16 +18,14 @@ use serde::Serialize;
 use sim::metric::{Better, Metric};
 use std::collections::BTreeMap;
 
-/// All variants of an experiment beside each other.
+/// All variants of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The scenario.
     pub scenario: String,
-    /// What its results have been checked against.
+    /// Its evidence: what its results have been checked against.
     pub evidence: String,
-    /// The machine.
     pub machine: String,
-    /// Settings beyond the kernel's defaults that all variants have.
+    /// Settings that differ from the kernel's defaults, the same for all variants.
     pub settings: BTreeMap<String, String>,
     /// Keys that were varied, in the order of their values in names of arms.
     pub varied: Vec<String>,
@@ -41,9 +39,9 @@ pub struct Comparison {
     pub at_least: f64,
     /// The metrics, in the order of the scenario.
     pub metrics: Vec<Metric>,
-    /// The variants, in the order asked for.
+    /// The variants, in the order given by the user.
     pub variants: Vec<VariantSummary>,
-    /// Where the time went; none with a single variant, or of a workload that keeps no time of CPUs.
+    /// How CPU time moved; `None` with a single variant, or if the workload does not account CPU time.
     pub time: Option<TimeShift>,
 }
 
@@ -59,7 +57,7 @@ pub struct VariantSummary {
     pub levels: BTreeMap<String, String>,
     /// Its metrics by name; those that this kind of workload does not have are missing.
     pub metrics: BTreeMap<String, MetricSummary>,
-    /// CPU seconds by category, mean over seeds.
+    /// CPU seconds by category, averaged over seeds.
     pub cpu_seconds: BTreeMap<String, f64>,
 }
 
@@ -68,7 +66,7 @@ pub struct VariantSummary {
 pub struct MetricSummary {
     /// Mean over seeds.
     pub mean: f64,
-    /// 95 % interval of the mean; none with a single seed.
+    /// 95 % confidence interval of the mean; `None` with a single seed.
     pub interval: Option<Interval>,
     /// Values by seed.
     pub values: Vec<f64>,
@@ -96,27 +94,27 @@ impl Verdict {
     }
 }
 
-/// How busy CPU time moved between categories.
+/// How busy CPU time moved between categories from the first to the best variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimeShift {
     /// The first variant.
     pub from: String,
-    /// The variant with the best value of the scenario's first metric that has a better direction.
+    /// The variant with the best value of `by`.
     pub to: String,
-    /// That metric.
+    /// The scenario's first metric that can be better or worse.
     pub by: String,
-    /// Categories, largest change first; those that are zero in both are left out.
+    /// Categories by size of change, largest first; those that are zero in both variants are left out.
     pub categories: Vec<CategoryShift>,
 }
 
-/// Share of one category.
+/// Shares of one category.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CategoryShift {
     /// [`mm::Category::name`].
     pub category: String,
-    /// CPU seconds a busy CPU second, first variant.
+    /// CPU seconds per busy CPU second, in the first variant.
     pub from: f64,
-    /// The same of the other.
+    /// CPU seconds per busy CPU second, in the best variant.
     pub to: f64,
 }
 
@@ -225,7 +223,7 @@ impl VariantSummary {
         }
     }
 
-    /// CPU seconds of each category a busy CPU second.
+    /// CPU seconds of each category per busy CPU second.
     fn shares(&self) -> BTreeMap<&str, f64> {
         let idle = mm::Category::Idle.name();
         let busy: f64 =

@@ -1,9 +1,9 @@
-//! When each rule of a kernel came, and how that is known.
+//! Dates of the kernel's rules: since which release each is in the kernel, and how that is known.
 //!
 //! ```text
 //!   crates/mm/src/dates.toml ─► Rule ─► mmtwin list dates, docs/src/reference/dates.md
 //!          ▲
-//!          └ held against the feature structs and the variant of every release (tests/dates.rs)
+//!          └ compared with the feature structs and the variant of every release (tests/dates.rs)
 //! ```
 
 use mm::series::Known;
@@ -13,36 +13,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The struct in `mm`.
+    /// Name of the struct in `mm`.
     #[serde(rename = "struct")]
     pub structure: String,
-    /// Its field.
+    /// Name of the field.
     pub field: String,
-    /// Which value, where several came apart; else that it is set.
+    /// The value, if several were introduced separately; otherwise the rule is that the field is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The first mainline release that has it.
+    /// The first mainline release with the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The last one.
+    /// The last mainline release with the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// It was posted and never merged.
+    /// Whether it was only posted, never merged.
     #[serde(default)]
     pub posted: bool,
-    /// The first release whose variant has it, where that is not `since`: a variant stands for late stable releases, or the rule
-    /// changes nothing before.
+    /// The first release whose variant has the rule, if not `since`: a variant stands for late stable
+    /// releases, or the rule has no effect before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// The commit.
+    /// Hash of the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Its subject.
+    /// Subject of the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// How it is known.
     pub known: Known,
-    /// Stable releases that have it, or lost it.
+    /// Stable releases that got or lost it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stable: Option<String>,
     /// What was read, and where.
@@ -50,7 +49,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Its name: the field, and the value if it has one.
+    /// Name of the rule: the field, with the value if there is one.
     pub fn name(&self) -> String {
         match &self.value {
             Some(value) => format!("{} = {value}", self.field),
@@ -58,7 +57,7 @@ impl Rule {
         }
     }
 
-    /// Which releases have it, in words.
+    /// The releases with the rule, in words.
     pub fn releases(&self) -> String {
         match (&self.since, &self.until) {
             _ if self.posted => "posted only".into(),
@@ -76,7 +75,7 @@ struct File {
     rule: Vec<Rule>,
 }
 
-/// All rules, by struct and field.
+/// All rules, sorted by struct and field.
 pub fn rules() -> Vec<Rule> {
     let file: File = toml::from_str(mm::series::DATES).expect("a test reads it");
     file.rule

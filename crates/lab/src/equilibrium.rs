@@ -1,24 +1,26 @@
-//! The study of equilibrium: do more fallback orders cost a system its large folios?
+//! The equilibrium study: do more fallback orders cost a system its large folios?
 //!
 //! ```text
 //!   arm        a scenario: occupancy, page cache, zram, compaction        equilibrium, equilibrium-zram ...
 //!   variant    a fallback policy                                          folios-v2, folios-v3, folios-v2-simple
-//!   seed       a trace, the same for all variants of an arm
+//!   seed       a sequence of areas, the same for all variants of an arm
 //!
-//!   hypothesis ─► differences over pairs of equal seeds ─► held, refuted, or not decided by so many seeds
+//!   hypothesis ─► differences over pairs of equal seeds ─► held, refuted, or undecided with this number of seeds
 //! ```
 //!
-//! Yu Zhao's claim is that a policy with more fallback orders reaches the state sooner in which the preferred order cannot be
-//! had any more (H1), with fewer folios of it (H2); Ryan Roberts objects that page cache allocates many orders anyway (H3);
-//! the answer is that zram makes it worse (H4). H5: compaction takes most of it away. All are statements about this model
-//! and its load, and a refutation is a result.
+//! Yu Zhao claims that a policy with more fallback orders sooner reaches the state in which the preferred
+//! order is no longer available (H1), with fewer folios of that order (H2). Ryan Roberts objects that the
+//! page cache allocates many orders anyway (H3); the reply is that zram makes it worse (H4). H5 is that
+//! compaction removes most of the effect. All are statements about this model and its load, and a refutation
+//! is a result too.
 //!
-//! H1 and H2 are about what stays, so the longest arm judges them; what it was like when the system was no longer new, but
-//! far from equilibrium, is a statement of its own. H3 to H5 compare arms of equal length. What files and zram add, they
-//! add to memory that is equally full without them: H3's arms have 2 to 4 per cent free, as `equilibrium` has; H4's are as
-//! full as the watermarks allow, which is what `equilibrium-97` is too.
+//! H1 and H2 are about the long run, so they are tested on the longest arm; H2 early is about the time when
+//! the system is no longer new, but far from equilibrium. H3 to H5 compare arms of equal length. The effects
+//! of files and of zram are measured against arms with the same free memory: H3's arms have 2 to 4 per cent
+//! free, like `equilibrium`, and H4's arms are as full as the watermarks allow, like `equilibrium-97`.
 //!
-//! Controls are what must come out whatever is true of the statements; where one does not, the rest means nothing.
+//! Controls are results that must hold whether or not the statements do; if one fails, the other results mean
+//! nothing.
 
 use crate::results::Record;
 use crate::statistics::{Change, change};
@@ -26,7 +28,7 @@ use serde::Serialize;
 use sim::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY};
 use std::collections::BTreeMap;
 
-/// Scenarios of the study, first the one that others are compared with.
+/// Scenarios of the study. The first is the one that others are compared with.
 pub const ARMS: [&str; 13] = [
     "equilibrium",
     "equilibrium-long",
@@ -43,54 +45,54 @@ pub const ARMS: [&str; 13] = [
     "equilibrium-sparse-memory",
 ];
 
-/// The arm that runs longest, till next to nothing changes any more.
+/// The arm that runs longest, until next to nothing changes any more.
 pub const LONGEST: &str = "equilibrium-long";
 
-/// The variants that statements are about: the fewest fallback orders first.
+/// The variants that the statements are about, fewest fallback orders first.
 const POLICIES: [&str; 3] = ["folios-v2-simple", "folios-v3", "folios-v2"];
 
-/// What became of a statement.
+/// Result of testing a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The intervals leave nothing else.
+    /// All intervals exclude the opposite.
     Held,
-    /// An interval lies on the other side.
+    /// An interval shows the opposite.
     Refuted,
-    /// So many seeds do not tell.
+    /// The intervals include both, with this number of seeds.
     Undecided,
 }
 
-/// A difference that a statement is about; it says that the difference is positive.
+/// A difference that a statement claims to be positive.
 #[derive(Clone, Debug, Serialize)]
 pub struct Effect {
-    /// Of what.
+    /// What differs.
     pub of: String,
-    /// How large.
+    /// The difference and its interval.
     pub change: Change,
-    /// Whether none at all is enough.
+    /// Whether a difference of zero agrees with the statement.
     pub or_none: bool,
 }
 
-/// A statement and what the runs say of it.
+/// A statement and its test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// Its name.
+    /// Name of the hypothesis.
     pub name: &'static str,
-    /// What it says.
+    /// The statement in words.
     pub statement: &'static str,
-    /// The differences.
+    /// The differences that it claims to be positive.
     pub effects: Vec<Effect>,
-    /// What became of it.
+    /// The result for all of them together.
     pub verdict: Verdict,
 }
 
-/// Something that must come out whatever is true of the statements.
+/// A result that must hold whether or not the statements do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Control {
-    /// What must.
+    /// The result in words.
     pub statement: &'static str,
-    /// Whether it did, in each run.
+    /// Whether it holds in every run.
     pub passed: bool,
 }
 
@@ -106,10 +108,10 @@ impl Effect {
     }
 }
 
-/// Runs by scenario.
+/// Records by scenario.
 pub type Runs = BTreeMap<&'static str, Vec<Record>>;
 
-/// A metric of all seeds of an arm under a variant, by seed.
+/// Values of a metric in an arm under a variant, sorted by seed.
 fn values(runs: &Runs, arm: &str, variant: &str, metric: Metric) -> Vec<f64> {
     let records = runs.get(arm).into_iter().flatten().filter(|record| record.run.variant == variant);
     let by_seed: BTreeMap<u64, f64> =
@@ -117,7 +119,8 @@ fn values(runs: &Runs, arm: &str, variant: &str, metric: Metric) -> Vec<f64> {
     by_seed.into_values().collect()
 }
 
-/// How much more often the preferred order is had under `folios-v2-simple` than under `folios-v2`, points, by seed.
+/// By how many points the success rate of the preferred order under `folios-v2-simple` exceeds that under
+/// `folios-v2`, by seed.
 fn gaps(runs: &Runs, arm: &str) -> Vec<f64> {
     let of = |variant| values(runs, arm, variant, PREFERRED_SUCCESS);
     of("folios-v2-simple").iter().zip(of("folios-v2")).map(|(simple, v2)| simple - v2).collect()
@@ -139,7 +142,7 @@ fn finding(name: &'static str, statement: &'static str, effects: Vec<Option<Effe
     Some(Finding { name, statement, effects, verdict })
 }
 
-/// What the runs say of each hypothesis; those whose arms were not run are left out.
+/// The test of each hypothesis whose arms were run.
 pub fn findings(runs: &Runs) -> Vec<Finding> {
     let steps = |metric: Metric, or_none| {
         [("folios-v2", "folios-v3"), ("folios-v3", "folios-v2-simple")].map(|(from, to)| {
@@ -197,7 +200,7 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
     .collect()
 }
 
-/// Whether what must come out did; arms that were not run are left out.
+/// The controls whose arms were run.
 pub fn controls(runs: &Runs) -> Vec<Control> {
     let rates = |arm| POLICIES.map(|variant| values(runs, arm, variant, PREFERRED_SUCCESS));
     let (same, half) = (rates("equilibrium-same-size"), rates("equilibrium-50"));
@@ -235,7 +238,8 @@ mod tests {
         assert_eq!(verdict(vec![of(0.0, true)]), Verdict::Held);
     }
 
-    /// Runs of an arm in which `metric` is `value` for a variant, one or two more or less by seed.
+    /// Records of an arm in which `metric` is about `value` for each variant, with a difference of one or two
+    /// between seeds.
     fn arm(metric: Metric, values: [f64; 3]) -> Vec<Record> {
         let run = crate::scenario::Scenario::load("equilibrium").unwrap();
         let machine = crate::scenario::load_machine("i7-9700").unwrap();
@@ -257,7 +261,7 @@ mod tests {
             let runs = Runs::from([(arm_name, arm(metric, values))]);
             findings(&runs).into_iter().find(|finding| finding.name == name).map(|finding| finding.verdict)
         };
-        // Of simple, v3 and v2.
+        // Values for simple, v3 and v2.
         assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [90.0, 50.0, 10.0], "H1"), Some(Verdict::Held));
         assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [10.0, 50.0, 90.0], "H1"), Some(Verdict::Refuted));
         assert_eq!(found(LONGEST, EQUILIBRIUM_TIME, [90.0, 50.0, 50.0], "H1"), Some(Verdict::Undecided));

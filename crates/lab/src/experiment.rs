@@ -1,14 +1,14 @@
-//! Experiments: one scenario, several variants, the same seeds for each.
+//! Experiments: one scenario with several variants, and the same seeds for each.
 //!
 //! ```text
 //!               seed 1   seed 2   seed 3
 //!   base          ▪        ▪        ▪       each ▪ is one run: one thread, its own random streams
-//!   patch1        ▪        ▪        ▪       ▪ already in the results are not made again
-//!   patch9        ▪        ▪        ▪       all cores take the next ▪ until none is left
+//!   patch1        ▪        ▪        ▪       a ▪ that is in the results already is not run again
+//!   patch9        ▪        ▪        ▪       each core takes the next ▪ until none is left
 //! ```
 //!
-//! Since a run depends on nothing but its own description, neither the number of threads nor the order in which
-//! runs end changes any result.
+//! A run depends on nothing but its own description, so neither the number of threads nor the order in which
+//! runs end affects results.
 
 pub mod varied;
 
@@ -24,27 +24,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 use varied::{Arm, Varied};
 
-/// A scenario with what was asked of it.
+/// A scenario with the choices of the user.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The scenario.
     pub scenario: Scenario,
-    /// The machine.
     pub machine: Profile,
-    /// Variants, the first being what others are compared with.
+    /// Variants; the others are compared with the first.
     pub variants: Vec<String>,
-    /// Seeds 1 to this number.
+    /// The seeds are 1 to this number.
     pub seeds: u32,
-    /// Settings beyond the scenario's.
+    /// Settings in addition to the scenario's.
     pub changes: BTreeMap<String, String>,
     /// What else differs between arms.
     pub varied: Vec<Varied>,
 }
 
-/// What is wrong with an experiment, or ended it.
+/// Why an experiment is invalid or failed.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// The scenario or what was asked of it is wrong.
+    /// The scenario or one of the choices is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// A variant is named twice.
@@ -62,57 +60,49 @@ pub enum ExperimentError {
     /// Nothing to run.
     #[error("nothing to run; name at least one variant and one seed")]
     Nothing,
-    /// A scenario's name is not one that tables and queries can name it by.
+    /// The scenario's name could not be used in tables and queries.
     #[error("name = {name:?}: a scenario's name has letters, digits, - and _ only")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// Results cannot be read or written.
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// A run failed.
     #[error("{}, {}, seed {}: {error}", run.scenario, run.variant, run.seed)]
-    Run {
-        /// The run.
-        run: Box<Run>,
-        /// What went wrong.
-        error: Box<RunError>,
-    },
+    Run { run: Box<Run>, error: Box<RunError> },
     /// A run failed an assertion of the twin.
     #[error("{}, {}, seed {}: the twin contradicts itself: {text}; please report it with the scenario", run.scenario, run.variant, run.seed)]
     Contradiction {
-        /// The run.
         run: Box<Run>,
-        /// The assertion.
+        /// Text of the assertion.
         text: String,
     },
     /// Threads cannot be started.
     #[error("cannot start {jobs} threads: {text}")]
     Threads {
-        /// How many were asked for.
+        /// Number of threads.
         jobs: usize,
-        /// What the system says.
+        /// The system's error.
         text: String,
     },
 }
 
-/// How far a sweep has come.
+/// Progress of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// The run was in the results already.
     Known(&'a Run),
-    /// The run begins, and notes where it is.
+    /// The run begins; its progress is in the second value.
     Begun(&'a Run, &'a Reached),
-    /// The run has ended and is kept.
+    /// The run has ended and is stored.
     Made(&'a Record),
 }
 
-/// What makes runs: [`sim::run_noting`], or something cheaper in tests.
+/// The function that makes runs: [`sim::run_noting`], or a cheap one in tests.
 pub type Simulate<'a> = dyn Fn(&Run, &Reached) -> Result<Outcome, RunError> + Sync + 'a;
 
 impl Experiment {
-    /// A built-in scenario, or the one in a file, as it is; as many seeds as it says, if none are given.
+    /// The experiment of a built-in scenario or a scenario file; with the scenario's number of seeds if
+    /// `seeds` is `None`.
     pub fn of(scenario: &str, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
         let scenario = Scenario::load(scenario)?;
         Ok(Experiment {
@@ -168,8 +158,8 @@ impl Experiment {
         Ok(runs)
     }
 
-    /// Makes the runs that `results` does not have, on `jobs` threads, and keeps each as it ends. Returns all of them in
-    /// the order of [`Experiment::runs`].
+    /// Makes the runs that `results` does not have, on `jobs` threads, and stores each as it ends. Returns
+    /// the records of all runs in the order of [`Experiment::runs`].
     pub fn sweep(
         &self,
         results: &Results,
@@ -191,20 +181,20 @@ impl Experiment {
             Ok(record)
         };
         threads(jobs, runs.len())?.install(|| {
-            // One at a time from the front: the first variants are complete first.
+            // Runs are taken one at a time from the front, so that the first variants are complete first.
             runs.par_iter().zip(&described).with_max_len(1).map(make).collect()
         })
     }
 }
 
-/// A pool of `jobs` threads for so many pieces of work; a thread without one would only wait.
+/// A pool of `jobs` threads, but no more than there are pieces of work.
 pub fn threads(jobs: usize, pieces: usize) -> Result<rayon::ThreadPool, ExperimentError> {
     let jobs = jobs.min(pieces);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     pool.map_err(|error| ExperimentError::Threads { jobs, text: error.to_string() })
 }
 
-/// Makes one run. One that fails an assertion must not take the others with it.
+/// Makes one run. A failed assertion becomes an error, so that the other runs go on.
 pub(crate) fn make_one(
     run: &Run,
     reached: &Reached,

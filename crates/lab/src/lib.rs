@@ -1,8 +1,8 @@
-//! What an experiment is: scenarios, variants, seeds, statistics and published tables.
+//! Experiments: scenarios, variants, seeds, statistics, results on disk and published tables.
 //!
 //! ```text
 //!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ sim ─► Outcome
-//!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published
+//!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published tables
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
 

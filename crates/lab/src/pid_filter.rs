@@ -1,16 +1,18 @@
-//! The study of filtering by PID: which sharing of memory does it starve, on which kernels?
+//! The study of PID filtering: which patterns of sharing memory does it starve of NUMA scans, and on which
+//! kernels?
 //!
 //! ```text
-//!   arm        who shares what x threads of a process x how long          all-4-20s, late-16-5s ...
+//!   arm        pattern of sharing x threads of a process x duration        all-4-20s, late-16-5s ...
 //!   variant    a kernel                                                    numa-base, vma-scanning-4, numa-6.8, numa-6.12
 //!
-//!   cell       change against numa-base, over pairs of equal seeds: passes through memory a second, kernel time, local accesses
+//!   cell       change against numa-base, over pairs of equal seeds: passes through memory per second, kernel time, local accesses
 //! ```
 //!
-//! A thread scans a VMA since 6.4 if it took hint faults there lately. Who never took one is not asked again: that saves scanning
-//! where nothing is left to learn, and starves memory that came after the first two sequences. Both are in the map. The
-//! machine is `numa-256` with four CPUs a node, or 64 for processes of many threads; delays and periods are a tenth of the
-//! defaults, so a second here is ten.
+//! Since 6.4 a thread scans a VMA only if it took hint faults there lately (`vma_is_accessed`). This saves
+//! scans that would show nothing new, but threads that never faulted in a VMA never scan it, which starves
+//! memory mapped after the first two scan sequences. The map shows both. The machine is `numa-256` with four
+//! CPUs per node, or 64 for processes with many threads; scan delays and periods are a tenth of the defaults,
+//! so a second here stands for ten.
 
 use crate::comparison::{Comparison, VariantSummary};
 use crate::experiment::{Experiment, ExperimentError};
@@ -24,32 +26,31 @@ use workload::keys::TIMES;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
 use workload::threads::{ProgramSpec, Threads};
 
-/// Where its arms come from.
+/// The scenario that the arms are made from.
 pub const SCENARIO: &str = "pid-filter";
-/// CPUs of a node, for processes of up to so many threads and for those of more.
+/// CPUs per node, for processes of up to [`FEW_THREADS`] threads and for larger ones.
 const CPUS_OF_NODE: [u16; 2] = [4, 64];
 const FEW_THREADS: u32 = 16;
 const PROCESSES: u32 = 2;
-/// Memory of a process, MiB.
+/// Memory of a process in MiB.
 const MIB: u64 = 256;
 const ENDLESS: u64 = TIMES.most as u64;
 
-/// Who shares what.
+/// How threads share the memory of their process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Every thread goes through all memory of its process, as in numa01.
+    /// Every thread accesses all memory of its process, as in numa01.
     All,
-    /// Each through a slice of one mapping, which one thread touched first.
+    /// Every thread accesses a slice of one mapping, which one thread touched first.
     Slices,
-    /// Each through a mapping of its own, which it touched on the other node.
+    /// Every thread accesses a mapping of its own, which it touched on the other node.
     Own,
-    /// As slices, but the memory is mapped when the process has run for 4 s.
+    /// As [`Sharing::Slices`], but the memory is mapped after 4 s.
     Late,
 }
 
 impl Sharing {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Sharing::All => "all",
@@ -95,14 +96,13 @@ impl Sharing {
     }
 }
 
-/// A program.
+/// A program of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Arm {
-    /// Who shares what.
     pub sharing: Sharing,
-    /// Threads of each of two processes.
+    /// Threads in each of two processes.
     pub threads: u32,
-    /// How long it runs, seconds of virtual time.
+    /// Virtual running time in seconds.
     pub seconds: u64,
 }
 
@@ -118,17 +118,17 @@ pub fn arms() -> Vec<Arm> {
 }
 
 impl Arm {
-    /// Its place in the map.
+    /// The arm's place in the map, such as `all-4-6s`.
     pub fn place(&self) -> String {
         format!("{}-{}-{}s", self.sharing.name(), self.threads, self.seconds)
     }
 
-    /// Its name, which is that of its results.
+    /// Name of the arm, under which its results are filed.
     pub fn name(&self) -> String {
         format!("{SCENARIO}-{}", self.place())
     }
 
-    /// Its runs; as many seeds as the scenario says, if none are given.
+    /// The experiment for this arm; with the scenario's number of seeds if `seeds` is `None`.
     pub fn experiment(&self, seeds: Option<u32>) -> Result<Experiment, ScenarioError> {
         let mut experiment = Experiment::of(SCENARIO, seeds)?;
         let cpus = CPUS_OF_NODE[usize::from(self.threads > FEW_THREADS)];
@@ -146,13 +146,12 @@ impl Arm {
 /// How a kernel differs from the one without the series.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// The kernel.
     pub variant: String,
-    /// Passes through memory a second.
+    /// Passes through memory per second.
     pub throughput: Change,
     /// CPU time of the kernel.
     pub kernel_time: Change,
-    /// Accesses to memory of the thread's node, points.
+    /// Share of local accesses, in points.
     pub local: Change,
 }
 
@@ -186,7 +185,8 @@ mod tests {
         }
     }
 
-    /// What is mapped after the first sequences is found by kernels before the series and after 6.7, and starves between.
+    /// Memory mapped after the first scan sequences is scanned by kernels before the series and after 6.7,
+    /// and starved in between.
     #[test]
     fn late_memory_starves_under_p4_alone() {
         let arm = Arm { sharing: Sharing::Late, threads: 2, seconds: 8 };

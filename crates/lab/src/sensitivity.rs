@@ -1,11 +1,12 @@
-//! Sensitivity: how far results move when what nobody measured moves.
+//! Sensitivity analysis: how far results move with figures that nobody measured.
 //!
 //! ```text
-//!   figure with a range, or called an assumption   low end ─► runs ─► metrics ┐ each beside the metrics
+//!   figure with a range, or an assumption           low end ─► runs ─► metrics ┐ each compared with the metrics
 //!   (machine's costs, workload's figures)         high end ─► runs ─► metrics ┘ at the figure's own value
 //! ```
 //!
-//! The ends are the figure's range; where it has none, half and twice the value. One figure moves at a time.
+//! The ends are those of the figure's range, or half and twice its value if it has none. One figure is varied
+//! at a time.
 
 use crate::experiment::{ExperimentError, Simulate, make_one, threads};
 use crate::scenario::{Scenario, ScenarioError};
@@ -19,38 +20,36 @@ use sim::outcome::Outcome;
 use sim::progress::Reached;
 use std::collections::BTreeMap;
 
-/// A figure that somebody assumed.
+/// A figure that was assumed instead of measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Assumption {
-    /// Its key, with its table.
+    /// Key of the figure, with its table.
     pub key: String,
-    /// Its value.
     pub value: f64,
     /// Lowest plausible value.
     pub low: f64,
     /// Highest plausible value.
     pub high: f64,
-    /// Whether its file states these ends; otherwise they are half and twice the value.
+    /// Whether the file states a range; otherwise it is half to twice the value.
     pub stated: bool,
 }
 
 /// A metric of a variant at both ends of an assumption.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The variant.
     pub variant: String,
     /// [`Metric::name`].
     pub metric: &'static str,
-    /// Its value as things are assumed to be.
+    /// Value of the metric with the figure's own value.
     pub value: f64,
-    /// At the low end.
+    /// Value at the low end.
     pub at_low: f64,
-    /// At the high end.
+    /// Value at the high end.
     pub at_high: f64,
 }
 
 impl Effect {
-    /// The larger change of the two, as a part of the value.
+    /// The larger of the two changes, relative to the value.
     pub fn largest(&self) -> f64 {
         let change = |end: f64| (end - self.value).abs();
         let change = change(self.at_low).max(change(self.at_high));
@@ -58,29 +57,25 @@ impl Effect {
     }
 }
 
-/// An assumption and what it does.
+/// An assumption and its effects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
-    /// The assumption.
     pub assumption: Assumption,
-    /// What it does, by variant, then metric.
+    /// The effects, by variant and metric.
     pub effects: Vec<Effect>,
 }
 
-/// What is to be run.
+/// A sensitivity analysis to be made.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The scenario.
     pub scenario: Scenario,
-    /// The machine.
     pub machine: Profile,
-    /// The variants.
     pub variants: Vec<String>,
-    /// Settings beyond the scenario's.
+    /// Settings in addition to the scenario's.
     pub changes: BTreeMap<String, String>,
 }
 
-/// A figure that nothing pins: it has a range, or its source calls it an assumption.
+/// The figure as an assumption, if it has a range or its source calls it an assumption.
 fn assumption(key: String, figure: &Figure) -> Option<Assumption> {
     let assumed = figure.range.is_some() || figure.source.to_lowercase().starts_with("assumption");
     if !assumed || figure.value == 0.0 {
@@ -91,7 +86,7 @@ fn assumption(key: String, figure: &Figure) -> Option<Assumption> {
 }
 
 impl Question {
-    /// Every figure that somebody assumed, the machine's first.
+    /// All assumed figures, those of the machine first.
     pub fn assumptions(&self) -> Vec<Assumption> {
         let machine = self.machine.figures().into_iter().map(|(key, figure)| (key, figure.clone()));
         let mut workload = self.scenario.workload.clone();
@@ -100,13 +95,13 @@ impl Question {
         machine.chain(workload).filter_map(|(key, figure)| assumption(key, &figure)).collect()
     }
 
-    /// The metrics that are watched: those of the scenario that can be better or worse.
+    /// The metrics to watch: those of the scenario that can be better or worse.
     pub fn metrics(&self) -> Vec<&'static Metric> {
         let metrics = self.scenario.metrics.iter().filter_map(|name| Metric::find(name));
         metrics.filter(|metric| metric.better != Better::Neutral).collect()
     }
 
-    /// The run of `variant` with the figure `key` at `value`.
+    /// The run of `variant`, with the figure `key` set to `value` if one is `moved`.
     fn run(&self, variant: &str, moved: Option<(&str, f64)>) -> Result<Run, ScenarioError> {
         let mut machine = self.machine.clone();
         let mut scenario = self.scenario.clone();
@@ -120,8 +115,8 @@ impl Question {
         scenario.run(variant, 1, &machine, &self.changes)
     }
 
-    /// Moves every assumption to both ends, on `jobs` threads; `progress` is called after each run. Largest effect
-    /// first.
+    /// Sets every assumption to both of its ends, on `jobs` threads; `progress` is called after each run.
+    /// Returns the largest effect first.
     pub fn answer(
         &self,
         jobs: usize,
@@ -170,7 +165,7 @@ impl Question {
         Ok(answers)
     }
 
-    /// How many runs [`Question::answer`] makes.
+    /// Number of runs that [`Question::answer`] makes.
     pub fn runs(&self) -> usize {
         self.variants.len() * (1 + 2 * self.assumptions().len())
     }

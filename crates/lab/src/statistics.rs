@@ -27,7 +27,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Resamples of one bootstrap.
+/// Number of resamples of a bootstrap.
 pub const RESAMPLES: usize = 10_000;
 
 /// Seed of the bootstrap's generator.
@@ -65,9 +65,7 @@ impl Method {
 /// Lower and upper end of a 95 % interval, or of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 
@@ -81,13 +79,13 @@ impl Interval {
 /// How far a variant is from the first one, over pairs of the same seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Difference of means, in the metric's unit.
+    /// Difference of means, in the unit of the metric.
     pub difference: f64,
-    /// Its 95 % interval; none with a single pair.
+    /// 95 % interval of the difference; `None` with a single pair.
     pub difference_interval: Option<Interval>,
-    /// Ratio of means; none if the first variant's is zero.
+    /// Ratio of means; `None` if the mean of the first variant is zero.
     pub ratio: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % interval of the ratio.
     pub ratio_interval: Option<Interval>,
     /// How likely so large a change is by chance alone, of the ratio where there is one, else of the difference; none with
     /// fewer than three pairs.
@@ -101,12 +99,12 @@ impl Change {
     }
 }
 
-/// Arithmetic mean; 0 of nothing.
+/// Arithmetic mean; 0 for no values.
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The `q`-quantile, interpolated between neighbours; none of nothing.
+/// The `q`-quantile, interpolated linearly; `None` for no values.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -121,7 +119,7 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64))
 }
 
-/// The 95 % interval of the mean; none with fewer than two values.
+/// The 95 % interval of the mean; `None` for fewer than two values.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let mean = mean(values);
     let residuals: Vec<f64> = values.iter().map(|value| value - mean).collect();
@@ -134,7 +132,7 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     .interval()
 }
 
-/// How `values` differ from `first`, seed by seed. Both have the same length.
+/// The change from `first` to `values`, which have the same seeds in the same order.
 pub fn change(first: &[f64], values: &[f64]) -> Change {
     assert_eq!(first.len(), values.len(), "pairs have two sides");
     let pairs = || first.iter().zip(values);

@@ -1,17 +1,16 @@
-//! Studies: questions that take several scenarios to answer, and which scenarios those are.
+//! Studies: questions whose answers need several scenarios.
 //!
-//! A scenario of a study is an arm of it, or where its arms come from. By itself it answers nothing.
+//! A scenario of a study is one of its arms, or the template of its arms. By itself it answers nothing.
 
 use crate::{equilibrium, pid_filter};
 
-/// A study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Study {
-    /// The name that `mmtwin study` takes.
+    /// The name for `mmtwin study`.
     pub name: &'static str,
-    /// What it asks.
+    /// The question in words.
     pub question: &'static str,
-    /// Its scenarios.
+    /// Names of its scenarios.
     pub scenarios: &'static [&'static str],
 }
 
@@ -22,21 +21,20 @@ impl Study {
         question: "do more fallback orders cost a system that runs for long its folios of 64 KiB?",
         scenarios: &equilibrium::ARMS,
     };
-    /// Whom filtering by PID starves.
+    /// Which patterns of sharing PID filtering starves.
     pub const PID_FILTER: Study = Study {
         name: "pid-filter",
         question: "on which kernels does NUMA balancing starve memory that no thread faulted in lately?",
         scenarios: &[pid_filter::SCENARIO],
     };
-    /// All.
     pub const ALL: [Study; 2] = [Study::EQUILIBRIUM, Study::PID_FILTER];
 
-    /// The study of this name.
+    /// The study with this name.
     pub fn find(name: &str) -> Option<Study> {
         Study::ALL.into_iter().find(|study| study.name == name)
     }
 
-    /// The study that a scenario belongs to.
+    /// The study that a scenario belongs to, if any.
     pub fn of_scenario(scenario: &str) -> Option<Study> {
         Study::ALL.into_iter().find(|study| study.scenarios.contains(&scenario))
     }

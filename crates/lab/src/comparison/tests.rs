@@ -1,4 +1,4 @@
-//! Changes are against the first variant, in pairs of equal seeds.
+//! Tests that changes are against the first variant, in pairs of equal seeds.
 
 use super::*;
 use crate::experiment::Experiment;
@@ -81,7 +81,7 @@ fn time_is_compared_with_the_best_variant_by_busy_seconds() {
     assert_eq!(shift.categories.len(), 2, "idle is not busy");
     let lock = shift.categories.iter().find(|shift| shift.category == "zone_lock_wait").unwrap();
     assert_eq!((lock.from, lock.to), (0.5, 0.2));
-    // The higher, the better.
+    // For `score`, higher is better.
     assert_eq!(compare(&["score"], &values).time.unwrap().to, "patch9");
 }
 

@@ -1,4 +1,4 @@
-//! Runs of an experiment: each made once, found again, and made again if the program is another one.
+//! Tests that runs of an experiment are made once, found again, and made again by another program.
 
 use super::*;
 use crate::comparison::Comparison;
@@ -8,7 +8,7 @@ use mm::Event;
 use sim::metric::{ALLOC_ZONE, BUILD_TIME};
 use std::sync::Mutex;
 
-/// An experiment whose runs cost nothing: [`simulate`] makes them.
+/// An experiment whose runs are made by [`simulate`] at no cost.
 fn experiment(variants: &[&str], seeds: u32) -> Experiment {
     let mut scenario = Scenario::load("page_fault1").unwrap();
     scenario.metrics = vec!["build_time".into(), "alloc_zone".into()];
@@ -50,7 +50,7 @@ fn read_all(directory: &std::path::Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn results_are_the_same_for_any_number_of_threads() {
     let mut written = Vec::new();
-    // As many threads as there are runs are enough.
+    // More threads than runs are not started.
     for jobs in [1, 2, 5, usize::MAX] {
         let directory = tempfile::tempdir().unwrap();
         let results = results_in(directory.path());
@@ -77,7 +77,7 @@ fn real_runs_are_the_same_for_any_number_of_threads() {
     assert_eq!(made[0], made[1]);
 }
 
-/// What a run has to say of memory that is short, with all that names the run.
+/// The error for a lack of memory, with everything that identifies the run.
 #[test]
 fn a_run_that_fails_is_named_once() {
     let failure = |scenario: &str, mib: u64| {
@@ -125,14 +125,14 @@ fn an_interrupted_sweep_goes_on_where_it_stopped() {
     assert_eq!(records.len(), 6);
     assert_eq!(*made.lock().unwrap(), [("patch1".to_string(), 2), ("patch1".to_string(), 3)]);
 
-    // All in one piece it would have been the same, bit for bit.
+    // Run in one piece, the results are the same, bit for bit.
     let whole = tempfile::tempdir().unwrap();
     let results = results_in(whole.path());
     let expected = experiment.sweep(&results, 1, &simulate, &|_| {}).unwrap();
     assert_eq!(records, expected);
     assert_eq!(read_all(directory.path()), read_all(whole.path()));
 
-    // Nothing is left to do, and another program or another setting starts anew.
+    // Nothing is left to do; with another program or another setting all runs are made again.
     let known = |build: &str, experiment: &Experiment| {
         let results = Results::open(directory.path(), program(build)).unwrap();
         let known = Mutex::new(0);
@@ -203,7 +203,7 @@ fn scenarios_that_ask_for_what_there_is_not_name_place_and_key() {
     }
 }
 
-/// A scenario file beside its samples, somewhere else than here.
+/// A scenario file next to its samples, in another directory.
 fn samples(csv: &str, change: (&str, &str)) -> (tempfile::TempDir, Result<Experiment, ScenarioError>) {
     let text = "name = 'sampled'\ndescription = ''\nevidence = 'model only'\nmachine = 'qemu-2n'\nseries = 'numa'\n\
         variants = ['numa-base']\nseeds = 1\nmetrics = ['elapsed']\n[workload]\nkind = 'numa'\nplacement = 'stay'\n\
@@ -256,7 +256,7 @@ fn a_run_ends_before_samples_that_are_too_late_for_it() {
 
 #[test]
 fn memory_that_was_only_seen_to_be_loaded_from_is_scanned() {
-    // Two threads, a page each millisecond of a few that both use.
+    // Two threads that touch a page each millisecond, of a few pages that both use.
     let line = |ms: u64| format!("{},1,{},{},0\n", ms * 1_000_000, 1 + ms % 2, (16 + ms / 2 % 64) * 4096);
     let csv: String =
         std::iter::once("time_ns,pid,tid,address,write\n".into()).chain((0..4000).map(line)).collect();
