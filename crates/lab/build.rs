@@ -1,4 +1,4 @@
-//! Gives the library its build hash, which is part of the identity of every run.
+//! Sets the build hash of the library, which is part of the identity of every run.
 
 #[path = "build/source_hash.rs"]
 mod source_hash;
@@ -10,7 +10,8 @@ fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sources = "the sources that decide a result, beside crates/lab";
     println!("cargo:rustc-env=MMTWIN_BUILD={}", source_hash::hash(&root).expect(sources));
-    // Trees are watched as such, for files that come and go; of what is beside other directories, only the files.
+    // Trees are watched as directories, for new and removed files; of other directories only the listed files
+    // are watched.
     let alone = source_hash::files(&root).expect(sources);
     let alone = alone.iter().filter(|file| !TREES.iter().any(|tree| file.starts_with(tree)));
     for place in alone.map(String::as_str).chain(TREES.iter().copied()) {

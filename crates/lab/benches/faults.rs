@@ -1,10 +1,10 @@
-//! How fast page faults are simulated, one run, one thread: faults a second, unmapping and all else that the scenario does
-//! included.
+//! Benchmark of simulating page faults, one run on one thread: faults per second, including unmapping and
+//! everything else that the scenario does.
 //!
 //! ```text
-//!   in a large area             64 MiB mapped, touched page by page, half of the times out of order, and unmapped; room for all
+//!   in a large area             64 MiB mapped, touched page by page, half of the times in random order, and unmapped; memory suffices
 //!   of a long-running system    thousands of small areas that come and go, three pages each; memory is nearly full
-//!     folios-base                 single pages only
+//!     folios-base                 order-0 folios only
 //!     folios-v2                   folios up to 64 KiB: in most faults of the large area, and in few of the small ones
 //! ```
 
@@ -21,7 +21,7 @@ fn main() {
     divan::main();
 }
 
-/// The system of the scenario `equilibrium`, changed.
+/// A changed copy of the system of the scenario `equilibrium`.
 fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
     let mut scenario = Scenario::load("equilibrium").unwrap();
     let Workload::LongRunning(system) = &mut scenario.workload else { panic!("a system that runs for long") };

@@ -1,11 +1,11 @@
-//! How fast hint faults are simulated, one run, one thread: hint faults a second, with all accesses, scans and migrations that
-//! lead to them.
+//! Benchmark of simulating hint faults, one run on one thread: hint faults per second, including the
+//! accesses, scans and migrations around them.
 //!
 //! ```text
-//!   where all use all           two processes, each thread uses all memory of its process: faults at the same time, pages that leave
+//!   where all use all           two processes, each thread uses all memory of its process: concurrent faults, pages that migrate
 //!   where each has its own      slices that are first on another node, one thread each
-//!     numa-base                   every thread scans all
-//!     numa-6.12                   a thread passes over what it has not used
+//!     numa-base                   every thread scans everything
+//!     numa-6.12                   a thread skips VMAs that it has not used
 //! ```
 
 mod counted;
@@ -21,7 +21,8 @@ fn main() {
     divan::main();
 }
 
-/// A scenario on the machine of 256 CPUs with an eighth of them, and scanned a tenth of a second after the start.
+/// A scenario on the machine of 256 CPUs, scaled down to an eighth of them, with scanning from a tenth of a
+/// second on.
 fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
     let mut scenario = Scenario::load(name).unwrap();
     let Workload::Numa(threads) = &mut scenario.workload else { panic!("threads on several nodes") };

@@ -1,12 +1,13 @@
-//! How fast a whole simulation runs: a kernel build on 224 CPUs, one run, one thread.
+//! Benchmark of a whole simulation: a kernel build on 224 CPUs, one run on one thread.
 //!
 //! ```text
-//!   kbuild        page allocations and frees simulated, a second
-//!   page_faults   the peer: page faults of the machine that this runs on, map and touch and unmap, a second
+//!   kbuild        simulated page allocations and frees per second
+//!   page_faults   for comparison: real page faults of the host per second, with mmap, touch and munmap
 //! ```
 //!
-//! At the end the ratio of the two is printed. A page fault of the peer allocates one page and frees it again: two page
-//! operations. So one thread stands for half as many real CPUs as the ratio says, if they did nothing but that.
+//! At the end the ratio of the two is printed. A real page fault allocates one page and frees it again, which
+//! is two page operations. One simulating thread is therefore as fast as half as many real CPUs as the ratio
+//! says, if these did nothing else.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,9 +19,9 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Jobs of make: three for each CPU.
+/// Jobs of make: three per CPU.
 const UNITS: usize = 672;
-/// Bytes that a round of page faults touches.
+/// Bytes touched in a round of page faults.
 const MAPPED: usize = 128 << 20;
 const PAGE: usize = 4096;
 
@@ -44,11 +45,11 @@ fn kbuild(bencher: Bencher, variant: &str) {
     bencher.counter(ItemsCount::new(simulate(&run))).bench_local(|| simulate(&run));
 }
 
-/// Maps zeroed memory, touches each page and unmaps it; the number of page faults.
+/// Maps zeroed memory, touches each page and unmaps it. Returns the number of page faults.
 fn touch() -> usize {
     static SMALL_PAGES: OnceLock<()> = OnceLock::new();
     SMALL_PAGES.get_or_init(|| {
-        // Huge pages would be another measurement. A kernel without them has nothing to forbid.
+        // Huge pages would be another measurement. On a kernel without them this fails and does not matter.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     });
     let mut memory = black_box(vec![0u8; MAPPED]);
@@ -64,7 +65,7 @@ fn page_faults(bencher: Bencher) {
     bencher.counter(ItemsCount::new(MAPPED / PAGE)).bench_local(touch);
 }
 
-/// Items a second of the best of a few rounds.
+/// Items per second in the best of a few rounds.
 fn rate(rounds: usize, mut round: impl FnMut() -> u64) -> f64 {
     let rates = (0..rounds).map(|_| {
         let start = Instant::now();
@@ -75,7 +76,7 @@ fn rate(rounds: usize, mut round: impl FnMut() -> u64) -> f64 {
 
 fn main() {
     divan::main();
-    // With a filter or another option, only what was asked for.
+    // With a filter or another option, run only what was asked for.
     if std::env::args().skip(1).all(|argument| argument == "--bench") {
         let run = build("mainline-6.18");
         let simulated = rate(3, || simulate(&run));

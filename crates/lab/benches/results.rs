@@ -1,4 +1,5 @@
-//! How fast runs are listed: files a second. 100,000 are to take no more than two seconds, so 50,000 a second are enough.
+//! Benchmark of listing runs: files per second. 100,000 files must take no more than two seconds, so 50,000
+//! per second are enough.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -11,7 +12,8 @@ fn main() {
     divan::main();
 }
 
-/// In memory, where the many files are soon made; they are read from the page cache either way.
+/// A file system in memory, where the files are created quickly; they are read from the page cache in any
+/// case.
 const MEMORY: &str = "/dev/shm";
 
 #[divan::bench(args = [10_000, 100_000], sample_count = 5, sample_size = 1)]

@@ -1,8 +1,8 @@
-//! How fast rulers and kernels replay. `libcachesim` here puts the same figures beside a peer's.
+//! Benchmarks of replays by rulers and kernels. The benchmark `libcachesim` compares them with libCacheSim.
 //!
 //! ```text
 //!   replay   one policy, one size, one core
-//!   curves   what `mmtwin mrc` does after reading a trace: 16 sizes of 4 policies, all cores
+//!   curves   the part of `mmtwin mrc` after reading a trace: 16 sizes of 4 policies, all cores
 //! ```
 
 mod skewed;
@@ -19,7 +19,7 @@ fn replay(bencher: Bencher, policy: &str) {
     bencher.counter(ItemsCount::new(ACCESSES)).bench_local(|| policy.misses(MEMORY, sequence));
 }
 
-/// Sizes and policies of a curve as users ask for it.
+/// Sizes and policies of a typical curve.
 const SIZES: usize = 16;
 const POLICIES: [&str; 4] = ["lru", "arc", "classic", "mglru-6.7"];
 

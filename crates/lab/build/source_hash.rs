@@ -1,23 +1,24 @@
-//! The build hash: a hash of everything in the sources that decides what comes out of a run.
+//! The build hash: a hash of all sources that determine the result of a run.
 //!
 //! ```text
-//!   Cargo.lock                                     which libraries
-//!   crates/{machine,mm,workload,sim,lab}: Cargo.toml, src/   what is simulated, and how
-//!   data/*, machines/*, scenarios/*                what is built in
+//!   Cargo.lock                                     versions of libraries
+//!   crates/{machine,mm,workload,sim,lab}: Cargo.toml, src/   the simulation
+//!   data/*, machines/*, scenarios/*                files compiled in
 //!            │
 //!            └─ path and content of each file, sorted by path ─► 32 hexadecimal digits
 //! ```
 //!
-//! Paths are those within the repository, so neither the place of a checkout, nor the host, the profile or the kind of program
-//! that is built changes the hash; an edit of a policy does, committed or not. Directories within `data/` hold what the twin
-//! is judged by; no run depends on them. The build script computes the hash, and a test computes it of a copied tree.
+//! Paths are relative to the repository, so the hash does not depend on the place of a checkout, the host,
+//! the build profile or the kind of program. It does depend on every edit of these files, committed or not.
+//! Directories within `data/` have recordings that the twin is compared with, which no run depends on. The
+//! build script computes the hash, and a test computes it for a copied tree.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use twox_hash::XxHash3_128;
 
-/// Files that count.
+/// Single files that are hashed.
 const FILES: &[&str] = &[
     "Cargo.lock",
     "crates/machine/Cargo.toml",
@@ -27,7 +28,7 @@ const FILES: &[&str] = &[
     "crates/lab/Cargo.toml",
 ];
 
-/// Directories that count with everything in them.
+/// Directories that are hashed with all subdirectories.
 pub const TREES: &[&str] = &[
     "crates/machine/src",
     "crates/mm/src",
@@ -38,10 +39,10 @@ pub const TREES: &[&str] = &[
     "scenarios",
 ];
 
-/// Directories whose files count, but no directory in them.
+/// Directories whose files are hashed, without subdirectories.
 const DIRECTORIES: &[&str] = &["data"];
 
-/// Every file that counts, by its path within the repository at `root`, sorted.
+/// Paths of all hashed files, relative to the repository at `root`, sorted.
 pub fn files(root: &Path) -> io::Result<Vec<String>> {
     let mut files: Vec<String> = FILES.iter().map(|file| file.to_string()).collect();
     for tree in TREES {
@@ -58,7 +59,7 @@ fn enter(root: &Path, directory: &str, whole_tree: bool, files: &mut Vec<String>
     for entry in fs::read_dir(root.join(directory))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // What editors leave beside a file.
+        // Backup and swap files of editors.
         if name.starts_with('.') || name.ends_with('~') {
             continue;
         }

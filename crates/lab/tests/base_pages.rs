@@ -1,4 +1,4 @@
-//! Programs on machines with pages of 16 and 64 KiB: what people know of them, and what cannot run there.
+//! Tests of programs on machines with base pages of 16 and 64 KiB: known effects, and what cannot run there.
 
 mod paging_scenario;
 
@@ -44,11 +44,11 @@ fn larger_pages_fault_less_and_take_more_memory() {
 fn each_page_is_stored_to_once_at_least() {
     let outcomes = outcomes("speedometer", "folios-base");
     let [small, middle, large] = [0, 1, 2].map(|at| values(&outcomes, metric::PAGE_FAULTS)[at]);
-    // 4 and 16 parts at most have one fault in common.
+    // At most 4 and 16 recorded pages share one fault.
     assert!(middle >= small / 4.0 && large >= small / 16.0, "{small} {middle} {large}");
 }
 
-/// v2 has folios of 64 KiB on pages of 16 KiB, and none where a page has as many.
+/// v2 has folios of 64 KiB with pages of 16 KiB, and none if a base page has that size.
 #[test]
 fn versions_have_the_sizes_that_there_are() {
     let [small, middle, large] = outcomes("speedometer", "folios-v2");
@@ -61,7 +61,8 @@ fn versions_have_the_sizes_that_there_are() {
     );
 }
 
-/// The files of 32 and 16 KiB are not there, as echo would find out; what a user sets is refused.
+/// A kernel variant's settings for sizes without a sysfs file (32 and 16 KiB) are skipped, as `echo` would
+/// fail; the same settings from a user are refused.
 #[test]
 fn settings_of_sizes_that_there_are_not() {
     let sixteen = load_machine("ampere-altra-16k").unwrap();
@@ -96,7 +97,7 @@ fn what_was_recorded_in_pages_of_4_kib_is_refused() {
     assert!(sim::run(&run).unwrap_err().to_string().contains("pools of huge pages"));
 }
 
-/// Random reads of 4 KiB from a file, on a machine whose pages are larger: each brings in a whole page.
+/// Random reads of 4 KiB from a file on a machine with larger pages: each brings in a whole page.
 #[test]
 fn files_come_in_pages_of_the_machine() {
     let workload = r#"
@@ -127,7 +128,7 @@ fn files_come_in_pages_of_the_machine() {
     });
     for (outcome, size) in results.iter().zip(PageSize::ALL) {
         let get = |metric| outcome.get(metric).unwrap();
-        // Fewer struct pages of 64 bytes are taken from larger pages.
+        // Larger pages need fewer struct pages of 64 bytes.
         let installed = |size: PageSize, outcome: &Outcome| {
             outcome.get(metric::MEM_TOTAL).unwrap() + 28_672.0 * 64.0 / size.bytes() as f64
         };
@@ -167,7 +168,7 @@ fn a_page_has_4_or_16_or_64_kib() {
     assert!(default.page_size == PageSize::Kib4 && !default.to_toml().contains("page_size_kib"));
 }
 
-/// One clearing curve for all three.
+/// One clearing curve for all three machines.
 #[test]
 fn pages_of_one_machine_are_cleared_along_one_curve() {
     let costs = MACHINES.map(|name| load_machine(name).unwrap().costs());

@@ -1,4 +1,4 @@
-//! The build hash says of which sources results are, wherever they lie.
+//! Tests that the build hash identifies the sources of results, wherever they are.
 
 #[path = "../build/source_hash.rs"]
 mod source_hash;
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The same sources somewhere else.
+/// A copy of the same sources in another place.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for file in source_hash::files(&root()).unwrap() {
@@ -27,7 +27,7 @@ fn the_same_sources_have_one_hash_wherever_they_are() {
     assert_eq!(hash, lab::results::Program::this("").build, "the build script's");
     let copy = copy();
     assert_eq!(source_hash::hash(copy.path()).unwrap(), hash);
-    // What editors and the twin's judges leave there changes nothing.
+    // Files of editors, and recordings that the twin is compared with, change nothing.
     fs::write(copy.path().join("crates/mm/src/.policy.rs.swp"), "").unwrap();
     fs::create_dir(copy.path().join("data/recordings")).unwrap();
     fs::write(copy.path().join("data/recordings/of.csv"), "").unwrap();
@@ -62,11 +62,11 @@ fn an_edit_that_may_change_a_result_gives_another_hash() {
     assert!(!seen.contains(&hash()), "a file with another name");
 }
 
-/// Reads which files sources have compiled in, and finds each of them hashed.
+/// Finds the files that sources compile in, and checks that each of them is hashed.
 #[test]
 fn everything_that_is_built_in_is_hashed() {
     let hashed = source_hash::files(&root()).unwrap();
-    // Tables that predictions are held against; no run depends on them.
+    // Published tables that predictions are compared with; no run depends on them.
     let decides_nothing = "data/published/seed-tables.toml";
     let mut found = 0;
     for file in hashed.iter().filter(|file| file.ends_with(".rs") && !file.contains("tests")) {
@@ -84,7 +84,7 @@ fn everything_that_is_built_in_is_hashed() {
     assert!(found >= 7, "{found}");
 }
 
-/// A path without its `..`.
+/// A path with its `..` resolved.
 fn within(path: &Path) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Files of results that bits flip in, that are cut short or that take each other's places: none is read as other values.
+//! Tests that results files with flipped bits, cut short or exchanged are never read as other values.
 
 use lab::experiment::Experiment;
 use lab::results::{DescribedRun, Entry, Program, Record, Results, compact, list};
@@ -13,7 +13,7 @@ const MUTANTS: usize = 1000;
 const PACKED: u32 = 4;
 const RUNS: u32 = 8;
 
-/// Does one kind of damage to a file; what it did.
+/// Damages a file in one way. Returns the file and what was done.
 fn damage(files: &[PathBuf], random: &mut impl Rng) -> (PathBuf, String) {
     let mut pick = || files[random.random_range(0..files.len())].clone();
     let (path, other) = (pick(), pick());
@@ -43,7 +43,7 @@ fn damage(files: &[PathBuf], random: &mut impl Rng) -> (PathBuf, String) {
     (path, what)
 }
 
-/// Checks that nothing is read otherwise than it was written; how much was refused.
+/// Checks that nothing is read with other values than were written. Returns how many reads were refused.
 fn check(
     directory: &Path,
     described: &[DescribedRun],

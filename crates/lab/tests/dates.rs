@@ -1,4 +1,5 @@
-//! crates/mm/src/dates.toml against the feature structs and against what the variant of each release has.
+//! Compares crates/mm/src/dates.toml with the feature structs and with the features of each release's
+//! variant.
 
 use lab::dates::{Rule, rules};
 use mm::Variant;
@@ -18,7 +19,7 @@ const FILES: [&str; 7] = [
     "page_cache/readahead/policy.rs",
 ];
 
-/// Fields that are structs themselves.
+/// Fields that are themselves structs.
 const PARTS: [&str; 7] = ["hugetlb", "reclaim", "readahead", "numa", "sched", "folios", "lru"];
 
 /// Struct and field of every rule in the sources.
@@ -58,7 +59,7 @@ fn every_rule_has_a_date_and_every_date_a_rule() {
 /// Whether the variant of a release has a rule.
 fn has(rule: &Rule, release: &str) -> bool {
     let features = format!("{:?}", Variant::of_release(release).unwrap().features);
-    // The struct's own text, and in it the field's.
+    // The text of the struct, and in it that of the field.
     let Some(at) = features.find(&format!("{} {{", rule.structure)) else { return false };
     let text = &features[at..];
     let field = format!(" {}: ", rule.field);

@@ -1,14 +1,15 @@
-//! No number breaks a scenario, a machine or a setting: it is taken, or refused by an error that names the key.
+//! Tests that every number in a scenario, a machine or a setting is accepted, or refused by an error that
+//! names the key.
 //!
 //! ```text
 //!   scenarios/*.toml, machines/*.toml      each number in them, one at a time
 //!          │                                        │
 //!          └──────────── text with 18446744073709551616, NaN, -1, "", 1e400 ... in its place
 //!                                                   │
-//!                         parse ─► check ─► run of the first variant on its machine, which is not made
+//!                         parse ─► check ─► the run of the first variant on its machine, checked but not made
 //! ```
 //!
-//! What passes is not run here: that is what the fuzzer of the command is for (crates/cli/tests/command_fuzz.rs).
+//! Accepted numbers are not run here; the fuzzer of the command does that (crates/cli/tests/command_fuzz/).
 
 use lab::scenario::{Scenario, load_machine};
 use machine::{PageSize, Profile};
@@ -19,7 +20,8 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use workload::keys::{Key, Takes, Value};
 
-/// Values that break what is not checked: ends of types and one beyond, what floating point cannot hold, no numbers at all.
+/// Values that break unchecked code: limits of types and one beyond them, values that floating point cannot
+/// represent, and texts that are not numbers.
 const EXTREMES: &[&str] = &[
     "0",
     "1",
@@ -68,7 +70,7 @@ struct Number {
     place: Range<usize>,
 }
 
-/// All numbers of a value.
+/// Collects all numbers in a value.
 fn collect(value: &DeValue, key: &str, place: Range<usize>, numbers: &mut Vec<Number>) {
     match value {
         DeValue::Integer(_) | DeValue::Float(_) => numbers.push(Number { key: key.into(), place }),
@@ -98,7 +100,8 @@ fn numbers(text: &str) -> Vec<Number> {
     numbers
 }
 
-/// The name that an error must have in it: a figure's number is its key's, an entry of a list the list's.
+/// The name that an error must contain: for the number of a figure the figure's key, for an entry of a list
+/// the list's key.
 fn name(key: &str) -> &str {
     let key = key.strip_suffix(".value").unwrap_or(key);
     let key = key.split(".range[").next().unwrap_or(key);
@@ -106,7 +109,7 @@ fn name(key: &str) -> &str {
     last.split('[').next().unwrap_or(last)
 }
 
-/// Whether an error says which key is wrong: by its name, or, where it is the wrong type, by its line.
+/// Whether an error identifies the key: by its name, or by its line if the type is wrong.
 fn names(error: &str, key: &str) -> bool {
     error.contains(name(key)) || error.contains("TOML parse error at line")
 }
@@ -126,7 +129,7 @@ fn texts(folder: &str) -> Vec<(String, String)> {
     paths.iter().map(text).collect()
 }
 
-/// What the command does before the first run begins.
+/// The checks that the command makes before the first run.
 fn check(text: &str, machine: &Profile) -> Result<(), String> {
     let scenario = Scenario::parse("extreme.toml", text).map_err(|error| error.to_string())?;
     let run = scenario.run(&scenario.variants[0], 1, machine, &BTreeMap::new());
@@ -154,7 +157,8 @@ fn extreme_numbers_of_scenarios_are_taken_or_refused_by_name() {
     assert!(cases > 10_000 && refused > cases / 2, "{refused} of {cases}");
 }
 
-/// Keys with numbers below one that takes `takes`, as they are where `text` has them.
+/// Collects the keys with numbers below a key that takes `takes`, as far as `value` has them, with their
+/// bounds.
 fn bounded(takes: Takes, value: &DeValue, key: &str, found: &mut Vec<(String, f64, f64, bool)>) {
     let table = |keys: &'static [Key], found: &mut Vec<_>| {
         let Some(table) = value.as_table() else { return };
@@ -222,7 +226,7 @@ fn extreme_figures_of_machines_are_taken_or_refused_by_name() {
     let (mut cases, mut tried) = (0, BTreeSet::new());
     for (machine, text) in texts("machines") {
         for number in numbers(&text) {
-            // Checks do not depend on the machine: one of each name will do.
+            // The checks do not depend on the machine, so each key is tried once.
             if !tried.insert(number.key.split(".range[").next().unwrap().to_string()) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Recorded mappings: what folios, the size of blocks and marked entries change, and that the same input gives the same.
+//! Tests of recorded mappings: the effects of folios, of folio size and of contiguous PTEs, and that runs are
+//! repeatable.
 
 use lab::scenario::{Scenario, load_machine};
 use mm::Event;
@@ -40,7 +41,7 @@ fn sizes_change_nothing_where_the_profile_does_not_say() {
     run.machine.blocks = None;
     let without = simulate(&run);
     assert_eq!(value(&without, metric::FIRST_USE_TIME), 0.0);
-    // Each page is unmapped as one alone, which takes more than clearing past a cache does.
+    // Each page is unmapped like a single one, which takes longer than clearing beyond the cache does.
     assert!(value(&without, metric::FAULT_TIME) > value(&with, metric::FAULT_TIME));
     let faults = |outcome: &Outcome| outcome.counters.get(Event::Pgfault);
     assert_eq!(faults(&with), faults(&without));
@@ -48,7 +49,8 @@ fn sizes_change_nothing_where_the_profile_does_not_say() {
     assert!(without.notes.len() == 1 && without.notes[0].contains("[blocks]"), "{:?}", without.notes);
 }
 
-/// Four pages in a row are one translation on AMD's cores and four on Intel's, where folios below 2 MiB save no walk.
+/// Four adjacent pages are one translation on AMD's cores and four on Intel's, where folios below 2 MiB save
+/// no page walk.
 #[test]
 fn what_a_folio_saves_depends_on_the_core() {
     let outcome = |machine, variant| {
@@ -75,7 +77,7 @@ fn marked_entries_reach_farther() {
     assert_eq!(walks("folios-base", true), walks("folios-base", false), "single pages have nothing to mark");
 }
 
-/// The release is what marks them: arm64 does so by itself since 6.9.
+/// arm64 kernels use the contiguous bit by themselves since 6.9.
 #[test]
 fn entries_are_marked_since_6_9() {
     let walks = |variant: &str| {
@@ -88,7 +90,8 @@ fn entries_are_marked_since_6_9() {
     assert!(walks("folios-6.12") < walks("folios-6.8"));
 }
 
-/// The mail of version 2 has the same faults as version 1 and less gain in kernel time, as pages are unmapped one by one again.
+/// Version 2 of the patches has the same faults as version 1 and less gain in kernel time, because pages are
+/// unmapped one by one again.
 #[test]
 fn folios_that_are_unmapped_at_once_cost_less() {
     let [single, first, second] =
@@ -125,7 +128,7 @@ fn a_seed_replays_the_recording_of_its_place() {
     let (first, second, again) = (of(1), of(2), of(2));
     assert_eq!((&second.metrics, &second.counters), (&again.metrics, &again.counters));
     assert_ne!(value(&first, metric::PAGE_FAULTS), value(&second, metric::PAGE_FAULTS));
-    // One browser and one page: runs differ, but not by much.
+    // The runs are of one browser and one page: they differ, but not by much.
     let share = value(&first, metric::PAGE_FAULTS) / value(&second, metric::PAGE_FAULTS);
     assert!((0.8..1.25).contains(&share), "{share}");
 }
@@ -146,7 +149,7 @@ fn built_in_scenarios_have_as_many_seeds_as_recordings() {
     }
 }
 
-/// Two programs pass for two runs of one, so that it shows which of them was replayed.
+/// Two different programs are given as two runs of one program, to show which of them is replayed.
 #[test]
 fn a_scenario_file_may_name_several_recordings() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that run out of memory: who waits for a device, and for how long.
+//! Tests of programs that run out of memory: which threads wait for a device, and for how long.
 
 mod paging_scenario;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use workload::demand::groups::AccessGroups;
 use workload::demand::spec::DemandSpec;
 
-/// Threads that use `mib` MiB of an object, all over it or one page after the other, with memory for `limit_mib`.
+/// Threads that access `mib` MiB of an object, at random or sequentially, with memory for `limit_mib`.
 fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, limit_mib: u64) -> Outcome {
     let workload = format!(
         r#"
@@ -73,7 +73,7 @@ fn what_fits_into_memory_is_read_once_and_what_does_not_is_reclaimed() {
     assert!(large.get(metric::SCORE) < small.get(metric::SCORE));
 }
 
-/// Runs end after a time, so whoever gets more done has more read again: that alone is no worse.
+/// Runs have a fixed length, so a kernel that gets more done has more refaults: that alone is not worse.
 #[test]
 fn refaults_are_judged_by_what_was_done() {
     let small = outcome("ramdisk", 4, 64, 1024);
@@ -93,8 +93,8 @@ fn refaults_are_judged_by_what_was_done() {
     }
 }
 
-/// A program that goes through 616 MiB of a file over and over beside 128 MiB of memory that nobody uses any more, with memory
-/// for `limit_mib`: reads a second, refaults, and pages swapped out.
+/// A program that repeatedly reads 616 MiB of a file beside 128 MiB of idle anonymous memory, with memory for
+/// `limit_mib`. Returns reads per second, refaults, and pages swapped out.
 fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
     let workload = format!(
         r#"
@@ -128,8 +128,9 @@ fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
     (outcome.get(metric::SCORE).unwrap(), count(Event::WorkingsetRefaultFile), count(Event::Pswpout))
 }
 
-/// What the series is for: a cycle a little longer than the memory that idle pages leave. The multi-gen LRU lets every page go
-/// just before it is read again; the distance says that it would have stayed in the place of what is idle.
+/// The case that the series is made for: a cycle slightly longer than the memory that idle pages leave. The
+/// multi-gen LRU evicts every page just before it is read again; the refault distance shows that it would
+/// have stayed in place of the idle pages.
 #[test]
 fn a_distance_that_fits_beside_idle_memory_finds_it() {
     let (before, refaults, swapped) = cycle("mglru-6.5", 640);
@@ -142,9 +143,9 @@ fn a_distance_that_fits_beside_idle_memory_finds_it() {
         );
         assert!(swapped > 10_000, "{variant}: {swapped}");
     }
-    // A cycle that does not fit even without idle memory is no gain of theirs.
+    // With a cycle that does not fit even without the idle memory, they gain nothing.
     assert_eq!(cycle("refault-distance-6", 384), cycle("mglru-6.5", 384));
-    // More memory does not make for more refaults a read.
+    // More memory does not cause more refaults per read.
     let (reads, more, _) = cycle("mglru-6.5", 704);
     assert!(
         more as f64 / reads <= 1.05 * refaults as f64 / before,
@@ -153,7 +154,7 @@ fn a_distance_that_fits_beside_idle_memory_finds_it() {
     assert_eq!(cycle("mglru-6.5", 768).1, 0);
 }
 
-/// Eight readers in two groups; what was in the page cache, and in generations, after each second.
+/// Eight readers in two memcgs. Returns, for each second, the pages in the page cache and in generations.
 fn readers_of_two_groups(more: &str) -> Vec<(f64, f64)> {
     let workload = format!("files = \"nvme\"\nmilliseconds = 3000\n{more}");
     let group = |cgroup| {
@@ -202,8 +203,8 @@ fn a_change_of_a_setting_that_there_is_not_is_refused() {
     assert!(error.contains("workload.changes[0]") && error.contains("vm.swappiness"), "{error}");
 }
 
-/// Two programs that write as fast as they may, with `limits` MiB of memory for their group and `bytes` of the machine's dirty
-/// at most.
+/// Two programs that write as fast as they can, with `limits` MiB for their memcg and a limit of `bytes`
+/// dirty on the machine.
 fn writers(limits: &[u64], bytes: &str) -> Outcome {
     let workload = format!("files = \"sata-ssd\"\ncgroup_max_mib = {limits:?}\nmilliseconds = 2000");
     let group = "threads = 2\nobject = \"file\"\nmib = 4096\npattern = { kind = \"sequential\" }\npages = 16\nwrite = true";
@@ -214,7 +215,7 @@ fn writers(limits: &[u64], bytes: &str) -> Outcome {
     run(&scenario.run("mainline-6.18", 1, &machine, &settings).unwrap()).unwrap()
 }
 
-/// Pages that are dirty or being written.
+/// Largest number of pages dirty or under writeback.
 fn most_dirty(outcome: &Outcome) -> f64 {
     let of = |name: &str| {
         let samples = outcome.series.iter().filter(|sample| sample.name == name);
@@ -243,7 +244,7 @@ fn writers_get_what_the_disk_writes_and_no_more_is_dirty_than_may_be() {
 
 #[test]
 fn a_group_that_is_all_dirty_waits_for_its_flusher() {
-    // 1024 pages: more than that is under way at a time.
+    // The limit is 1024 pages, less than may be in flight at once.
     let outcome = writers(&[4], "4294967296");
     assert!(outcome.get(metric::NR_WRITTEN).unwrap() > 10_000.0);
     assert_eq!(outcome.counters.get(Event::OomKill), 0);
@@ -293,7 +294,7 @@ fn a_run_ends_with_its_last_thread() {
     assert_eq!(run_for(10).virtual_seconds, 0.01);
 }
 
-/// One reader of a file that fits into memory, which begins after five seconds of warming up.
+/// One reader of a file that fits in memory, which starts after five seconds of warming up.
 #[test]
 fn a_transaction_does_not_begin_before_its_thread() {
     let outcome = |start: u64| {
@@ -311,7 +312,7 @@ fn a_transaction_does_not_begin_before_its_thread() {
     };
     let seconds = |outcome: &Outcome| outcome.get(metric::TRANSACTION_TIME).unwrap() / 1e6;
     let (at_once, late) = (outcome(0), outcome(5000));
-    // The last one may end a little after the window.
+    // The last transaction may end shortly after the window.
     assert!(seconds(&late) < 1.001, "{} s of transactions in a second", seconds(&late));
     assert!(
         (seconds(&late) - seconds(&at_once)).abs() < 0.01,
@@ -321,8 +322,8 @@ fn a_transaction_does_not_begin_before_its_thread() {
     );
 }
 
-/// A group of 64 MiB whose page cache is 56 MiB that may stay dirty, until another process of it needs 32 MiB; pages written,
-/// processes killed, and what the output says of that.
+/// A memcg of 64 MiB with 56 MiB of page cache that may stay dirty, in which another process then needs 32
+/// MiB. Returns pages written, processes killed, and the notes.
 fn dirty_group(variant: &str) -> (f64, u64, Vec<String>) {
     let workload = "files = \"sata-ssd\"\ncgroup_max_mib = [64]\nmilliseconds = 10000";
     let writer =
@@ -353,8 +354,9 @@ fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_go
     }
 }
 
-/// What a task that wants to write 125 times a second had written after each of `seconds`, beside one of another group that writes
-/// all it can and began 60 seconds before, to a disk of 256 KiB a second; 32 MiB may be dirty. Both write new files.
+/// Progress of a task that wants to write 125 times a second: writes done after each of `seconds`. Another
+/// task in another memcg writes as fast as it can and started 60 seconds earlier. The disk writes 256 KiB per
+/// second, 32 MiB may be dirty, and both tasks write new files.
 fn writes_beside_a_heavy_writer<const N: usize>(variant: &str, seconds: [u64; N]) -> [f64; N] {
     let mut machine = load_machine("epyc-7k62-vm").unwrap();
     machine.topology.cores_per_socket = 4;
@@ -383,9 +385,10 @@ fn writes_beside_a_heavy_writer<const N: usize>(variant: &str, seconds: [u64; N]
     })
 }
 
-/// A new group's flusher begins with the rate of a fast disk, so its task goes on as if alone, until all that may be dirty is. Then
-/// nothing of it is written for long, as its pages wait behind an extent of the other group, and it may dirty next to nothing. After
-/// two minutes it has come as far as in the recorded kernels; on 6.18 further than there, which is not explained.
+/// A new memcg's writeback starts with the bandwidth of a fast disk, so its task proceeds as if alone until
+/// the dirty limit is reached. Then none of its pages is written for a long time, because they wait behind an
+/// extent of the other memcg, and it may dirty next to nothing. After two minutes it has progressed as far as
+/// on the recorded kernels; on 6.18 farther, which is not explained.
 #[test]
 fn a_light_writer_waits_as_in_recorded_kernels() {
     let rows = include_str!("../../../data/recordings/dirty-neighbour/writes.csv").lines().skip(1);
@@ -401,7 +404,7 @@ fn a_light_writer_waits_as_in_recorded_kernels() {
     }
 }
 
-/// Two processes with more memory than there is, the rest of it a file, where what was used within five seconds stays.
+/// Two processes with more memory than the machine, apart from a file; pages used within five seconds stay.
 #[test]
 fn one_process_is_killed_and_others_go_on() {
     let workload =
@@ -415,7 +418,7 @@ fn one_process_is_killed_and_others_go_on() {
     let outcome = run(&scenario.run("mainline-6.12", 1, &machine, &settings).unwrap()).unwrap();
     assert_eq!(outcome.counters.get(Event::OomKill), 1, "{:?}", outcome.notes);
     assert!(outcome.notes[0].contains("lru_gen/min_ttl_ms; killed: process 0"), "{:?}", outcome.notes);
-    // The reader of the file goes on to the end.
+    // The reader of the file continues to the end.
     assert_eq!(outcome.virtual_seconds, 8.0);
     let [.., before, last] = [6.0, 7.0, 8.0].map(|second| {
         let sample = outcome.series.iter().find(|s| s.seconds == second && s.name == "transactions");

@@ -1,8 +1,9 @@
-//! The page docs/src/reference/names.md lists settings, counters, categories of time, metrics and variants, and
-//! docs/src/reference/bounds.md the numbers that keys of scenarios take, docs/src/reference/dates.md when each rule of a kernel
-//! came; .ci/names-of-variants.json has what variants were called before, for comparisons with older builds. All of them are declared once, in code; this test keeps the pages equal to the declarations.
+//! Keeps generated pages equal to the declarations in code. docs/src/reference/names.md lists settings,
+//! counters, categories of time, metrics and variants; docs/src/reference/bounds.md lists the numbers that
+//! keys of scenarios take; docs/src/reference/dates.md lists when each rule of a kernel was introduced;
+//! .ci/names-of-variants.json has the former names of variants, for comparisons with older builds.
 //!
-//! After a declaration has changed: `make reference` writes the pages anew.
+//! After a change of a declaration, `make reference` writes the pages anew.
 
 use lab::scenario::Scenario;
 use machine::PageSize;
@@ -134,7 +135,7 @@ fn page() -> String {
     text
 }
 
-/// What variants were called before, and what each is.
+/// The former names of variants and their present ones.
 fn former_names() -> String {
     let mut text = String::from(
         "## Former names of variants\n\n\
@@ -151,7 +152,7 @@ fn former_names() -> String {
     text
 }
 
-/// The same for `.ci/equal --names`: JSON, by series.
+/// The same as JSON by series, for `.ci/equal --names`.
 fn names_of_variants() -> String {
     let of = |series: &Series| {
         let names: BTreeMap<&str, &str> = series.former_names().iter().copied().collect();
@@ -161,7 +162,7 @@ fn names_of_variants() -> String {
     serde_json::to_string_pretty(&all).unwrap() + "\n"
 }
 
-/// Rows of the numbers that `keys` take, and tables in them that have kinds.
+/// Collects rows with the numbers that `keys` take, and the tables in them that have kinds.
 fn rows(keys: &[Key], above: &str, rows: &mut Vec<[String; 3]>, kinds: &mut Vec<(String, Takes)>) {
     for key in keys {
         let name = format!("{above}{}", key.name);
@@ -208,7 +209,7 @@ fn bounds() -> String {
     text
 }
 
-/// Whether a page says what the code does; writes it if asked to.
+/// Whether a page agrees with the code; writes the page if asked to.
 fn is_written(name: &str, page: &str) -> bool {
     let path = format!("{ROOT}{name}");
     if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
@@ -217,7 +218,7 @@ fn is_written(name: &str, page: &str) -> bool {
     std::fs::read_to_string(&path).unwrap_or_default() == page
 }
 
-/// When each rule came.
+/// The page with the dates of rules.
 fn dates() -> String {
     let mut text = String::from(
         "# Dates of rules\n\n\

@@ -1,15 +1,16 @@
-//! Many processes in one results directory, some of them killed: what any of them said it had finished is there.
+//! Many processes in one results directory, some of them killed: every run that a process reported as stored
+//! must be there.
 //!
 //! ```text
-//!   8 processes: sweep, sweep afresh, list, compact        each prints the identity of a run when it is kept
+//!   8 processes: sweep, sweep afresh, list, compact        each prints the identity of a run once it is stored
 //!        ▲                                                        │
 //!        └── SIGKILL to half of them, at a random moment          ▼
 //!                                        afterwards: every identity that was printed is found, with the right values
 //! ```
 //!
-//! `MMTWIN_ROUNDS` says how often; a few rounds gate, and a hundred are for the night.
+//! `MMTWIN_ROUNDS` sets the number of rounds: a few in CI, a hundred at night.
 
-// What a process has kept, it says there.
+// A process reports on standard error what it has stored.
 #![allow(clippy::print_stderr)]
 
 use lab::experiment::{Experiment, Progress};
@@ -28,10 +29,10 @@ use std::time::Duration;
 
 const PROCESSES: u64 = 8;
 
-/// The longest that a process lives which is to be killed, milliseconds: as long as the others take.
+/// Longest life, in milliseconds, of a process that will be killed: as long as the others take.
 const LONGEST_LIFE: u64 = 300;
 
-/// A sweep among those that there are; many have runs in common.
+/// One of several sweeps, many of which have runs in common.
 fn experiment(random: &mut impl Rng) -> Experiment {
     let mut experiment = Experiment::of("page_fault1", Some(random.random_range(1..20))).unwrap();
     experiment.variants = ["pcp-base", "patch1", "patch9"][..random.random_range(1..=3)]
@@ -57,7 +58,7 @@ fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
-/// What one process does, given a directory and a seed.
+/// The work of one process, given a directory and a seed.
 fn work(directory: &Path, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     for _ in 0..2 {
@@ -81,7 +82,7 @@ fn work(directory: &Path, seed: u64) {
 const DIRECTORY: &str = "MMTWIN_TEST_DIRECTORY";
 const SEED: &str = "MMTWIN_TEST_SEED";
 
-/// Is one of the processes, when it is started as one.
+/// Does the work of a process if it was started as one.
 #[test]
 fn worker() {
     if let (Some(directory), Ok(seed)) = (std::env::var_os(DIRECTORY), std::env::var(SEED)) {
@@ -89,7 +90,8 @@ fn worker() {
     }
 }
 
-/// One round of processes in `directory`; what they said they kept, and how many were killed before they ended.
+/// One round of processes in `directory`. Returns the runs reported as stored, and how many processes were
+/// killed before they ended.
 fn round(directory: &Path, round: u64) -> (BTreeSet<String>, usize) {
     let mut random = Pcg64Mcg::seed_from_u64(round);
     let start = |process: u64| {
@@ -121,7 +123,7 @@ fn round(directory: &Path, round: u64) -> (BTreeSet<String>, usize) {
     });
     let ended: Vec<_> = ended.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
     let kept = ended.iter().flat_map(|(text, _)| text.split_inclusive('\n'));
-    // A line that was cut by the kill has not been said.
+    // A line cut short by the kill does not count.
     let kept = kept.filter_map(|line| line.strip_suffix('\n')?.strip_prefix("kept "));
     (kept.map(String::from).collect(), ended.iter().filter(|(_, killed)| *killed).count())
 }
@@ -149,7 +151,7 @@ fn what_was_finished_is_there_whoever_is_killed() {
     assert!(read == kept.len() && killed > 0);
 }
 
-/// How many runs of `kept` are found with what was made of them.
+/// Number of runs of `kept` that are found with the right values.
 fn read_all(directory: &Path, kept: &BTreeSet<String>) -> usize {
     let results = results(directory);
     let mut experiment = Experiment::of("page_fault1", Some(20)).unwrap();

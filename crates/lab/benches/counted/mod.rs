@@ -1,11 +1,11 @@
-//! Runs that are timed by what the kernel counts in them.
+//! Times runs by the number of events that the kernel counts.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use mm::Event;
 use sim::Run;
 
-/// Times a run, as so many events a second. There are as many whenever it is made.
+/// Times a run as events per second; every run has the same number of events.
 pub fn measure(bencher: Bencher, run: &Run, event: Event) {
     let simulate = || sim::run(run).unwrap().counters.get(event);
     bencher.counter(ItemsCount::new(simulate())).bench_local(simulate);

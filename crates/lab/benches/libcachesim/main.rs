@@ -1,14 +1,14 @@
-//! Rulers and kernels beside libCacheSim: how fast each replays the same trace, and how often it misses.
+//! Rulers and kernels compared with libCacheSim: the speed and the misses of replaying the same trace.
 //!
 //! ```text
-//!   accesses ─┬─► file ─► libCacheSim, in a process of its own ─┐  in turns, round after round: who else uses the
-//!             └─► rulers and kernels, here ─────────────────────┘  machine slows down both
+//!   accesses ─┬─► file ─► libCacheSim, in a process of its own ─┐  alternating, round after round, so that other
+//!             └─► rulers and kernels, in this process ──────────┘  load on the machine slows down both
 //! ```
 //!
-//! `cargo bench -p lab --bench libcachesim -- [ROUNDS]`, 5 if not said. Needs the network and python3 with venv:
-//! libcachesim 0.3.5 is installed from PyPI into a directory that is deleted in the end. Rates are accesses for each
-//! second of CPU time, one thread each, the making of a policy's memory included; ratios are medians of rounds. Both
-//! have the trace in memory: libCacheSim as the file's pages, the rulers as a list of page numbers.
+//! `cargo bench -p lab --bench libcachesim -- [ROUNDS]`, 5 by default. Needs the network and python3 with
+//! venv: libcachesim 0.3.5 is installed from PyPI into a temporary directory. Rates are accesses per second
+//! of CPU time, one thread each, including the creation of a policy's memory; ratios are medians over rounds.
+//! Both read the trace from memory: libCacheSim from the cached file, the rulers from a list of page numbers.
 
 #![allow(clippy::print_stdout)]
 
@@ -26,12 +26,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const PACKAGE: &str = "libcachesim==0.3.5";
 const PEER: &str = include_str!("peer.py");
-/// What all ratios of speed are to.
+/// The policy that all speeds are compared with.
 const REFERENCE: &str = "LRU";
 /// Policies whose speed is compared.
 const FAST: [&str; 7] =
     ["lru", "classic", "mglru-6.5", "refault-distance-6", "mglru-6.7", "mglru-6.14", "mglru-7.2"];
-/// Policies of both, by their names here and there.
+/// Policies that both have, by their names here and there.
 const COMMON: [(&str, &str); 6] = [
     ("lru", "LRU"),
     ("clock", "Clock"),
@@ -43,7 +43,7 @@ const COMMON: [(&str, &str); 6] = [
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Misses, and seconds of CPU time that they took.
+/// Misses, and the CPU time in seconds that counting them took.
 #[derive(Clone, Copy)]
 struct Replay {
     misses: u64,
@@ -51,7 +51,7 @@ struct Replay {
 }
 
 impl Replay {
-    /// Million accesses a second.
+    /// Million accesses per second.
     fn rate(self) -> f64 {
         ACCESSES as f64 / self.seconds / 1e6
     }
@@ -114,7 +114,7 @@ fn replay(policy: &str) -> Replay {
     Replay { misses, seconds: cpu_time() - began }
 }
 
-/// Writes the accesses as libCacheSim's records, next accesses not computed.
+/// Writes the accesses as libCacheSim's records, without next accesses.
 fn write_trace(path: &Path) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     for (time, &page) in SEQUENCE.pages().iter().enumerate() {
@@ -137,7 +137,7 @@ fn main() -> Result<()> {
     let trace = directory.path().join("trace.oracleGeneral.bin");
     write_trace(&trace)?;
     let mut peer = Peer::start(directory.path(), &trace)?;
-    // Reads the file for the first time.
+    // Reads the file into the page cache.
     peer.replay(REFERENCE)?;
 
     let mut theirs = Vec::new();

@@ -1,4 +1,5 @@
-//! What is replayed: 20 M accesses, skewed, to 1.5 M pages, with memory for 1 M of them (hit ratio about 0.86).
+//! The replayed sequence: 20 M skewed accesses to 1.5 M pages, with memory for 1 M of them (hit ratio about
+//! 0.86).
 
 use lab::rulers::Sequence;
 use std::sync::LazyLock;

@@ -1,8 +1,9 @@
-//! Programs that run out of memory, as a scenario, for tests.
+//! Scenarios of programs that run out of memory, for tests.
 
 use lab::scenario::Scenario;
 
-/// Groups of threads, each with its keys, on a machine; `workload` are the other keys of the workload.
+/// A scenario with groups of threads, each given by its keys, on a machine; `workload` has the other keys of
+/// the workload.
 pub fn scenario(machine: &str, workload: &str, groups: &[&str]) -> Scenario {
     let group = |keys: &&str| {
         format!(
