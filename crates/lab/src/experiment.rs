@@ -61,7 +61,7 @@ pub enum ExperimentError {
     #[error("nothing to run; name at least one variant and one seed")]
     Nothing,
     /// The scenario's name could not be used in tables and queries.
-    #[error("name = {name:?}: a scenario's name has letters, digits, - and _ only")]
+    #[error("name = {name:?}: a scenario's name may only have letters, digits, - and _")]
     Name { name: String },
     /// Results cannot be read or written.
     #[error(transparent)]

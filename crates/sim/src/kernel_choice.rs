@@ -72,7 +72,7 @@ pub enum KernelError {
     UnknownSeries { name: String },
     /// The series has no such variant, and there is no such release.
     #[error(
-        "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` have \
+        "{name}: no such variant of series {}; most like it: {}; `mmtwin list variants` and `mmtwin list releases` list \
          all{}",
         series.name,
         most_like(name, series.variants().map(|variant| variant.name).chain(releases())),

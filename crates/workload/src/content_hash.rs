@@ -5,7 +5,7 @@
 //!   writer   rows, texts ──► ContentHasher ──► ContentHash, in the file under the key `mmtwin.content_hash`:
 //!                                              {"rows":3,"columns":{"time":"9f0c...","cpu":"41aa..."},
 //!                                               "texts":{"mmtwin.trace":"77e0..."}}
-//!   reader   rows, texts ──► ContentHasher ──► the same, or the file is damaged
+//!   reader   rows, texts ──► ContentHasher ──► equal, or the file is damaged
 //! ```
 //!
 //! The hash covers values, not their encoding: a column has the same hash however its rows are cut into

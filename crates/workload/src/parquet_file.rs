@@ -1,9 +1,9 @@
 //! Parquet files written row by row, with a JSON document and a content hash in the metadata.
 //!
 //! ```text
-//!   create   what stands there stays
-//!   write    row groups                                  hashed as they pass
-//!   finish   document, hash, footer ──► the file's name
+//!   create   a partial file; a file at the path stays
+//!   write    row groups, whose values are hashed
+//!   finish   document, hash, footer ──► renamed to the path
 //! ```
 
 use parquet::errors::ParquetError;

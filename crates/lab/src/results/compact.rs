@@ -112,7 +112,7 @@ fn read(path: &Path, packs: &Packs) -> Result<Read, ResultsError> {
         None => Ok(Read::ToPack(source)),
         Some((_, packed)) if packed.says_the_same(&source.run) => Ok(Read::Packed(source)),
         Some((pack, _)) => {
-            let text = format!("it has another result than {}, which has this run too", pack.display());
+            let text = format!("its result differs from that of the same run in {}", pack.display());
             Err(ResultsError::damaged(path, text))
         }
     }
@@ -144,9 +144,10 @@ fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     let pack = open(path, FileKind::Pack)?;
     runs.par_iter().enumerate().try_for_each(|(position, run)| match pack.run_on_disk(position)? == **run {
         true => Ok(()),
-        false => {
-            Err(ResultsError::damaged(path, format!("run {} was packed otherwise", run.entry.summary.run)))
-        }
+        false => Err(ResultsError::damaged(
+            path,
+            format!("run {} was not packed as it was read", run.entry.summary.run),
+        )),
     })
 }
 

@@ -115,7 +115,7 @@ pub(super) fn open(path: &Path, kind: FileKind) -> Result<ResultsFile, ResultsEr
     };
     match named == path {
         true => Ok(file),
-        false => Err(ResultsError::damaged(path, "it does not hold the runs that it is named by")),
+        false => Err(ResultsError::damaged(path, "its runs are not those that its name says")),
     }
 }
 

@@ -37,7 +37,7 @@ pub enum ResultsError {
     },
     /// Something that is not a results file has the name of one.
     #[error(
-        "{}: not a file as this mmtwin writes it here, so it is left alone; remove it, or give another directory with --results",
+        "{}: not a file of the kind that mmtwin writes here, so it is left alone; remove it, or give another directory with --results",
         path.display()
     )]
     Foreign { path: PathBuf },

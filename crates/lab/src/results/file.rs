@@ -209,7 +209,7 @@ impl ResultsFile {
             Footer::read(input).map_err(|error| damaged(format!("not a whole Parquet file: {error}")))?;
         let text_of = |key: &str| {
             let found = footer.text(key);
-            found.ok_or_else(|| damaged(format!("it lacks {key}, so these are no results of mmtwin")))
+            found.ok_or_else(|| damaged(format!("it lacks {key}, so it is not a results file of mmtwin")))
         };
         let index = text_of(INDEX)?;
         if hash(index.as_bytes()) != text_of(INDEX_HASH)? {

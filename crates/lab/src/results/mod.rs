@@ -104,7 +104,7 @@ impl Results {
         let described =
             run.entry.summary == asked.summary && rows::description(&run.rows) == Some(&asked.description);
         if !described {
-            return Err(ResultsError::damaged(path, format!("it describes run {identity} otherwise")));
+            return Err(ResultsError::damaged(path, format!("its description of run {identity} differs")));
         }
         rows::record(&run.rows, asked).map(Some).map_err(|text| ResultsError::damaged(path, text))
     }

@@ -220,7 +220,7 @@ fn a_pack_of_other_runs_is_no_pack_of_these() {
     let [one, other] = names(directory.path()).try_into().unwrap();
     fs::copy(directory.path().join(&one), directory.path().join(&other)).unwrap();
     let error = find(directory.path(), &runs).unwrap_err().to_string();
-    assert!(error.contains(&other) && error.contains("named by"), "{error}");
+    assert!(error.contains(&other) && error.contains("its name says"), "{error}");
 }
 
 /// A file that is intact, but whose run lacks rows.
@@ -348,7 +348,7 @@ fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
     results.keep(&results.describe(&runs).unwrap()[0], &wrong).unwrap();
     let compacted = compact(directory.path()).unwrap();
     assert_eq!((compacted.removed, compacted.damaged.len()), (0, 1));
-    assert!(compacted.damaged[0].to_string().contains("another result"), "{}", compacted.damaged[0]);
+    assert!(compacted.damaged[0].to_string().contains("its result differs"), "{}", compacted.damaged[0]);
 }
 
 #[test]

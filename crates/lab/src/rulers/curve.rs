@@ -28,7 +28,7 @@ const PARTS: usize = 8;
 pub enum CurveError {
     /// At this sampling rate, the memory is less than one page.
     #[error(
-        "a memory of {size} pages is less than one page at a sampling rate of {rate}; take sizes from {least} on, or a rate from {least_rate} on"
+        "a memory of {size} pages is less than one page at a sampling rate of {rate}; use sizes of at least {least}, or a rate of at least {least_rate}"
     )]
     TooSmall {
         /// Size of memory in pages.
@@ -42,7 +42,7 @@ pub enum CurveError {
     },
     /// The sampling rate is out of range.
     #[error(
-        "a sampling rate of {0} makes no curve; it must be more than 0 and at most 0.5, for two parts that can differ"
+        "a sampling rate of {0} gives no curve; it must be more than 0 and at most 0.5, so that there are two samples"
     )]
     Rate(f64),
 }

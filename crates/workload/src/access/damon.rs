@@ -1,9 +1,9 @@
 //! Detects recordings of DAMON, so that the error can name them.
 //!
 //! ```text
-//!   PERFILE2...                              perf.data, as `damo record` makes it by perf
-//!   damon_recfmt_ver...                      binary record of older damo
-//!   x\x9c...                                 JSON packed by zlib
+//!   PERFILE2...                              perf.data of `damo record` with perf
+//!   damon_recfmt_ver...                      binary recording of older versions of damo
+//!   x\x9c...                                 JSON compressed with zlib
 //!   [{"kdamond_idx": ... "nr_accesses": ...  JSON
 //!   base_time_absolute: ...                  `damo report raw`
 //!   kdamond.0  4452 ... damon:damon_aggregated: ...      `perf script`

@@ -13,7 +13,7 @@ pub enum AccessError {
     Empty { file: String },
     /// The trace is compressed with something other than zstd.
     #[error(
-        "{file} is packed with {packing}, which is not read; unpack it (`{unpack}`) or pack it with zstd"
+        "{file} is compressed with {packing}, which is not supported; decompress it (`{unpack}`) or use zstd"
     )]
     Packed {
         file: String,
@@ -23,7 +23,7 @@ pub enum AccessError {
         unpack: &'static str,
     },
     /// zstd cannot decompress the rest of the trace.
-    #[error("{file} is cut short or damaged: zstd cannot unpack it ({source}); copy it again")]
+    #[error("{file} is cut short or damaged: zstd cannot decompress it ({source}); copy it again")]
     Unpack {
         file: String,
         /// The error of zstd.
@@ -31,7 +31,7 @@ pub enum AccessError {
     },
     /// The file counts accesses by region of memory and has lost their order.
     #[error(
-        "{file} is {what}, which is not read: it samples accesses or counts them by region, and a replay needs each one; \
+        "{file} is {what}, which cannot be replayed: it samples accesses or counts them by region, and a replay needs each access; \
          record with `mmtwin record --page-cache` or valgrind's lackey"
     )]
     Regions {
@@ -75,7 +75,7 @@ pub enum AccessError {
 
 /// A name that is not a [`Format`](super::Format).
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no format of access traces; it must be one of {}", super::Format::NAMES)]
+#[error("`{name}` is not a format of access traces; it must be one of {}", super::Format::NAMES)]
 pub struct UnknownFormat {
     pub name: String,
 }

@@ -99,7 +99,7 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
         return match oracle::check(head) {
             Ok(()) => Ok(Format::OracleGeneral),
             Err(_) if damon::is_packed(head) => {
-                Err(regions("packed with zlib, as damo packs recordings of DAMON"))
+                Err(regions("a recording of DAMON compressed with zlib, as damo writes it"))
             }
             Err(no_records) => Err(unrecognised(format!(
                 "is neither text ({no_text}) nor records of oracleGeneral ({no_records})"
@@ -118,7 +118,7 @@ pub(super) fn detect(input: &Input) -> Result<Format, AccessError> {
         _ if number(first.trim_ascii()).is_some() => Ok(Format::Ids),
         // Any text could be a list of ids, but most text files are not.
         _ => Err(unrecognised(format!(
-            "is text that begins like no trace: line {}, `{}`, has neither a number nor one of the columns {}",
+            "is text that does not begin like a trace: line {}, `{}`, has neither a number nor one of the columns {}",
             before + 1,
             shown(first.trim_ascii()),
             table::OBJECT.join(", ")

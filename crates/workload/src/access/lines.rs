@@ -49,7 +49,7 @@ impl<F: LineFormat> Decode for Lines<F> {
                 Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
                 None if self.text.len() >= LONGEST => {
                     return Err(
-                        self.wrong(format!("no line end in {LONGEST} bytes: this is not a trace of text"))
+                        self.wrong(format!("no line end in {LONGEST} bytes: this is not a text trace"))
                     );
                 }
                 None if F::ENDS_LINES => {

@@ -6,7 +6,7 @@
 //!                                                        │
 //!   zipf       popular pages among rare ones             │   loop    one page after the other, again and again
 //!   scanmix    a hot set and a scan that passes by       │   shift   one working set, another, the first again
-//!   mix        files and anonymous memory together       │   g...    the same for a whole machine, no memory cgroup
+//!   mix        files and anonymous memory together       │   g...    the same for a whole machine, without a memcg
 //! ```
 //!
 //! All arithmetic is on integers. Rank `i` of Zipf's law with exponent 6/5 has the weight

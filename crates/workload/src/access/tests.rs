@@ -205,7 +205,7 @@ fn a_damaged_oracle_trace_gives_what_it_has_and_says_where() {
     let packed = zstd::encode_all(BLOCK_ORACLE, 3).unwrap();
     let (_, error) = read(&packed[..packed.len() / 2], Some(Format::OracleGeneral));
     let error = error.unwrap();
-    assert!(error.starts_with("trace is cut short or damaged: zstd cannot unpack it ("), "{error}");
+    assert!(error.starts_with("trace is cut short or damaged: zstd cannot decompress it ("), "{error}");
 }
 
 /// A reader that returns its bytes, then fails once, then ends.
@@ -326,10 +326,7 @@ fn ids_are_numbers_or_any_text() {
     assert_ne!(objects[1], objects[2]);
     assert!(accesses.iter().all(|access| (access.index, access.pages, access.write) == (0, 1, false)));
     let endless = "a".repeat(1 << 17);
-    assert_eq!(
-        error(endless, "ids"),
-        "trace: line 1: no line end in 65536 bytes: this is not a trace of text"
-    );
+    assert_eq!(error(endless, "ids"), "trace: line 1: no line end in 65536 bytes: this is not a text trace");
 }
 
 #[test]
@@ -378,7 +375,7 @@ fn other_files_are_refused_with_a_remedy() {
     assert_eq!(refused(&zstd::encode_all(&b""[..], 3).unwrap()), "trace is empty; record or copy it again");
     assert_eq!(
         refused(b"\xfd7zXZ\0rest"),
-        "trace is packed with xz, which is not read; unpack it (`xz -dk`) or pack it with zstd"
+        "trace is compressed with xz, which is not supported; decompress it (`xz -dk`) or use zstd"
     );
     let names = Format::NAMES;
     assert!(refused(b"PAR1xxxx").starts_with("trace: cut short or damaged ("));
@@ -398,7 +395,7 @@ fn other_files_are_refused_with_a_remedy() {
         assert_eq!(
             refused(text.as_bytes()),
             format!(
-                "trace is text that begins like no trace: line {line}, `{first}`, has neither a number nor one of the \
+                "trace is text that does not begin like a trace: line {line}, `{first}`, has neither a number nor one of the \
                  columns object, object_id, obj_id, id, key, block_id; name its format, one of {names}"
             )
         );
@@ -411,7 +408,7 @@ fn recordings_of_damon_are_refused_by_name() {
     let recordings: [(&[u8], &str); 6] = [
         (b"PERFILE2h\0\0\0\0\0\0\0", "perf.data"),
         (b"damon_recfmt_ver\x02\0\0\0", damon),
-        (b"x\x9c\xed\xbd\x4b\xaf", "packed with zlib, as damo packs recordings of DAMON"),
+        (b"x\x9c\xed\xbd\x4b\xaf", "a recording of DAMON compressed with zlib, as damo writes it"),
         (
             b"[\n    {\n        \"kdamond_idx\": null,\n        \"snapshots\": [{\"regions\": [{\"start\": \"4096\", \
               \"nr_accesses\": {\"samples\": \"3\"}}]}]\n    }\n]\n",
@@ -424,8 +421,8 @@ fn recordings_of_damon_are_refused_by_name() {
         assert_eq!(
             read(bytes, None).1.unwrap(),
             format!(
-                "trace is {what}, which is not read: it samples accesses or counts them by region, and a replay needs each \
-                 one; record with `mmtwin record --page-cache` or valgrind's lackey"
+                "trace is {what}, which cannot be replayed: it samples accesses or counts them by region, and a replay \
+                 needs each access; record with `mmtwin record --page-cache` or valgrind's lackey"
             )
         );
     }
@@ -545,7 +542,7 @@ fn unknown_names_of_formats_list_the_known_ones() {
     {
         let error = name.parse::<Format>().unwrap_err().to_string();
         assert!(
-            error.starts_with(&format!("`{name}` is no format of access traces; it must be one of")),
+            error.starts_with(&format!("`{name}` is not a format of access traces; it must be one of")),
             "{error}"
         );
     }

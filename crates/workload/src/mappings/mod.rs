@@ -86,7 +86,9 @@ pub enum MappingsError {
     #[error("recorded mappings: {0}")]
     Packed(#[from] std::io::Error),
     /// It decompresses to more than a recording of its size would.
-    #[error("recorded mappings: {packed} bytes unpack to more than {most}; damaged, or no recording")]
+    #[error(
+        "recorded mappings: {packed} bytes decompress to more than {most}; the file is damaged or not a recording"
+    )]
     TooLong {
         /// Size of the file in bytes.
         packed: usize,

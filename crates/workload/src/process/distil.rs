@@ -3,7 +3,7 @@
 //! ```text
 //!   for each event, in order of time:
 //!     the CPU time since the CPU's previous event belongs to the task that ran there
-//!     alloc, free  ─► an operation of that task          fork ─► the family tree
+//!     alloc, free  ─► an operation of that task          fork ─► the process tree
 //!   at the end:  tree ─► units and tail ─► a sample of the units
 //! ```
 //!

@@ -144,7 +144,7 @@ fn skip_bytes(input: &mut impl Read, bytes: u64) -> Result<()> {
 fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> {
     let refuse = |what: String| Err(ParquetError::General(format!("the header of a page has {what}")));
     if depth == 0 {
-        return refuse("structs without end".into());
+        return refuse("structs nested too deeply".into());
     }
     let mut id = 0_u64;
     loop {
@@ -164,7 +164,7 @@ fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> 
             (5, None | Some(Type::Number)) => _ = varint(input)?,
             (12, None) => skip_struct(input, &[], depth - 1)?,
             (12, Some(Type::Struct(fields))) => skip_struct(input, fields, depth - 1)?,
-            (_, Some(_)) => return refuse(format!("a field {id} of another type than Parquet's")),
+            (_, Some(_)) => return refuse(format!("field {id} with a type other than Parquet's")),
             (3, None) => skip_bytes(input, 1)?,
             (4 | 6, None) => _ = varint(input)?,
             (7, None) => skip_bytes(input, 8)?,
@@ -172,7 +172,7 @@ fn skip_struct(input: &mut impl Read, fields: Fields, depth: u32) -> Result<()> 
                 let length = varint(input)?;
                 skip_bytes(input, length)?;
             }
-            (other, None) => return refuse(format!("a list, or what is none of Thrift's types ({other})")),
+            (other, None) => return refuse(format!("a list, or an unknown type ({other})")),
         }
     }
 }
@@ -195,11 +195,11 @@ mod tests {
         let error = |bytes: &'static [u8]| header(bytes).map(|_| ()).unwrap_err().to_string();
         assert!(error(b"\xf9\xf1\xff\xff\xff\xff\x07\x00").contains("has a list"));
         assert!(error(b"\xfb\x01\x11\x00").contains("has a list"));
-        assert!(error(&[0x9c; 100]).contains("structs without end"));
+        assert!(error(&[0x9c; 100]).contains("structs nested too deeply"));
         assert!(error(b"\x15\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00").contains("64 bits"));
         // A text instead of a number, a boolean in a data page, and a read beyond the header.
-        assert!(error(b"\x18\x02\x19\xf1\x00").contains("field 1 of another type"));
-        assert!(error(b"\x5c\x11\x00\x00").contains("field 1 of another type"));
+        assert!(error(b"\x18\x02\x19\xf1\x00").contains("field 1 with a type other"));
+        assert!(error(b"\x5c\x11\x00\x00").contains("field 1 with a type other"));
         let mut read = Input(Bytes::from_static(b"\x15\x02\x00\x19\xf1")).get_read(0).unwrap();
         assert_eq!(io::copy(&mut read, &mut io::sink()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         for cut in [&b"\x15"[..], b"\x88\x05ab", b"\x9c\x13\x07"] {

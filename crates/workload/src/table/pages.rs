@@ -97,7 +97,9 @@ impl<R: ChunkReader> Pages<R> {
         let unpacker = match column.compression_codec() {
             CompressionCodec::UNCOMPRESSED => None,
             CompressionCodec::ZSTD => Some(Decompressor::new()?),
-            other => return Err(ParquetError::NYI(format!("packed with {other}, which is not read"))),
+            other => {
+                return Err(ParquetError::NYI(format!("compressed with {other}, which is not supported")));
+            }
         };
         let unpacked =
             column.clone().into_builder().set_compression_codec(CompressionCodec::UNCOMPRESSED).build()?;
@@ -137,7 +139,7 @@ impl<R: ChunkReader> Pages<R> {
             }
             page if page.encoding() != Encoding::PLAIN => {
                 return Err(ParquetError::NYI(format!(
-                    "texts are encoded as {}, which is not read",
+                    "texts are encoded as {}, which is not supported",
                     page.encoding()
                 )));
             }

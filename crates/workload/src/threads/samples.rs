@@ -79,7 +79,7 @@ struct Samples {
 fn parse(bytes: &[u8]) -> Result<Samples, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-        format!("line {line}: no text in UTF-8; {EXPECTED}")
+        format!("line {line}: not UTF-8 text; {EXPECTED}")
     })?;
     let is_data = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let mut lines = text.lines().enumerate().filter(|(_, line)| is_data(line)).peekable();
@@ -171,7 +171,7 @@ fn perf_sample(line: &str) -> Result<Sample, String> {
     let event = words.get(place + 1).filter(|word| word.ends_with(':'));
     let address = words.get(place + 2).and_then(|word| u64::from_str_radix(word, 16).ok());
     let (Some(event), Some(address)) = (event, address) else {
-        return Err(format!("no event and address behind the time; {expected}"));
+        return Err(format!("no event and address after the time; {expected}"));
     };
     // For `data_src`, perf prints a number and then its meaning: 68100842 |OP LOAD|LVL L1 hit|SNP N/A|...
     let meaning = line.rsplit_once("|OP ").and_then(|(_, meaning)| meaning.split('|').next());
@@ -361,7 +361,7 @@ mod tests {
             assert!(error.contains(problem), "{text:?}: {error}");
         }
         let error = parse(b"prog 17/18 12.0: x: 1000\nPERFILE2\xff\xfe").unwrap_err();
-        assert!(error.starts_with("line 2: no text in UTF-8"), "{error}");
+        assert!(error.starts_with("line 2: not UTF-8 text"), "{error}");
     }
 
     #[test]
