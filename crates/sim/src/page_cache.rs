@@ -144,7 +144,7 @@ fn read_metadata(kernel: &mut Kernel, memcg: Memcg, blocks: u32) {
         if let Ok(Read::Miss(id)) = kernel.read_page(memcg, device, block, Access::New) {
             kernel.parts.lrus.end_read(id);
             kernel.parts.lrus.hold(id);
-            // The lookup and the use after reading both mark it accessed.
+            // The file system looks it up again once it is read, which marks it accessed a second time.
             kernel.folio_mark_accessed(id);
         }
     }

@@ -243,7 +243,7 @@ impl System {
         self.mm.enter(&mut self.machine, cpu).free(pfn, order);
     }
 
-    /// Frees order-0 pages from the end of `pages`, as far as the CPU's own pageset takes them. Returns how
+    /// Frees order-0 pages from the start of `pages`, as far as the CPU's own pageset takes them. Returns how
     /// many.
     #[inline]
     pub fn free_private(&mut self, cpu: Cpu, pages: &[Pfn]) -> usize {
@@ -336,7 +336,7 @@ impl System {
         self.machine.topology.all_cpus().map(|cpu| self.machine.now(cpu)).max().unwrap_or(Time::ZERO)
     }
 
-    /// A note for kernels that use only enabled folio sizes when no size is enabled.
+    /// A note for a run whose kernel has large folios, but in which no folio size is enabled.
     pub fn note_of_sizes(&self) -> Option<String> {
         let thp = &self.mm.settings().transparent_hugepage;
         let wanted = FolioSize::Contpte.order(thp.page_size);

@@ -4,8 +4,8 @@
 //! Nothing here knows how a kernel answers. [`trace`] holds what the page allocator of a real kernel was
 //! asked for, [`process`] profiles of processes made from such traces, [`mappings`] VMAs and first touches of
 //! pages, [`access`] page accesses in the formats of other tools, [`demand`] generators of programs that run
-//! out of memory, and [`threads`] threads that share memory. All tables on disk are Parquet ([`table`]) with
-//! a hash of their values ([`content_hash`]).
+//! out of memory, and [`threads`] threads that share memory. Traces and profiles are Parquet tables
+//! ([`table`]) with a hash of their values ([`content_hash`]).
 
 /// Declares an enum for a table of a scenario whose key `kind` names the variant; every other key belongs to
 /// that variant.

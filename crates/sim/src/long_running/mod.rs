@@ -12,9 +12,9 @@
 //! ```
 //!
 //! The areas, their lifetimes and the order in which they are touched are the same for all variants of a
-//! seed, whatever folios are used, so memory is short at the same times. "Are more fallback orders the sooner
-//! end of large folios?" is the question (Yu Zhao, 2023-07-05): how many of the faults that had room for the
-//! preferred order got it, window by window.
+//! seed, whatever folios are used, so memory is short at the same times. The question is whether more
+//! fallback orders bring the end of large folios sooner (Yu Zhao, 2023-07-05). It is measured by how many of
+//! the faults that had room for the preferred order got it, window by window.
 //!
 //! Files are read in runs of pages at random positions. The twin's page cache has order-0 folios here, which
 //! reclaim frees and compaction moves. Kernels since 5.18 read ahead in large folios. For them there is

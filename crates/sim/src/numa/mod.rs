@@ -784,7 +784,7 @@ fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
     map_behind(system, mm, SPAN, pages)
 }
 
-/// Maps an area with `room` unmapped pages in front of it.
+/// Maps an area with `room` unmapped pages in front of it, which start with the first page of a page table.
 fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -> Range<Vpn> {
     let Range { start, end } = map(system, mm, room + pages);
     system.mm.enter(&mut system.machine, Cpu(0)).munmap(mm, start..start + room);

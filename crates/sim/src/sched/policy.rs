@@ -29,7 +29,7 @@ pub(super) struct Queue {
     pub at_home: u64,
 }
 
-/// Whether threads are on their preferred nodes (`fbq_type`); groups that sort lower are pulled from first.
+/// Whether threads are on their preferred nodes (`fbq_type`), from least to most settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Settled {
     /// Some threads have no preferred node.

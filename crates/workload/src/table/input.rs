@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   header   Thrift, compact: (field and type) value, (field and type) value, ... 0
-//!            numbers, texts, booleans and structs of them: read
-//!            lists, sets and maps: Parquet has none there, so a header with one is refused
-//!            a field that Parquet knows, of another type than it has there: refused
+//!            numbers, texts, booleans and structs of them: accepted
+//!            lists, sets and maps: Parquet has none in headers, so they are refused
+//!            a field that Parquet knows, with a wrong type: refused
 //! ```
 //!
 //! The Parquet crate skips as many elements of a list as the header claims, even elements of no bytes and

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   FIELDS     time, U64, ascending     operation, Text     text, Text, optional
-//!   Rows       0 964 1210               0 1 1               0 .              numbers of texts, for rows that have one
+//!   Rows       0 964 1210               0 1 1               0 .              indices of texts, for rows that are not null
 //!                                       "alloc" "free"      "{...}"          the texts
 //!     │                 ▲
 //!     ▼ write.rs        │ read.rs       a batch of rows at a time, from any row on
-//!   row groups ──► input.rs             headers of pages, looked at before they are believed
-//!                  pages.rs             unpacked within bounds, texts as numbers
-//!   footer     ──► size.rs              columns, where they are, what the file says about itself under keys
+//!   row groups ──► input.rs             page headers, checked before the Parquet crate parses them
+//!                  pages.rs             pages, decompressed within bounds, with texts as numbers
+//!   footer     ──► size.rs              columns and their positions, key-value metadata
 //! ```
 //!
 //! The Parquet crate reads and writes columns of the five physical types of a file. This module converts

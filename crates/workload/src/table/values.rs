@@ -39,7 +39,7 @@ fn numbers<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N], 
 /// A column of texts in which each distinct text is stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
-    /// UTF-8. Texts read from one page share its memory; static names need none.
+    /// UTF-8. Clones share their memory, and static names take none.
     pub(super) distinct: Vec<Bytes>,
     pub(super) keys: Vec<u32>,
 }
