@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use crate::this_machine;
 use clap::Args;
+use lab::experiment::varied::{FEATURES, with_features};
 use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
@@ -150,10 +151,27 @@ impl ScenarioArguments {
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
-        let variants = self.variants.as_deref().map(|names| present_names(&scenario.series, names));
-        scenario.variants = present_names(&scenario.series, &scenario.variants);
+        let features = take_features(&mut changes);
+        let named = |names: &[String]| -> Vec<String> {
+            let names = present_names(&scenario.series, names);
+            names
+                .iter()
+                .map(|name| features.iter().fold(name.clone(), |name, feature| with_features(&name, feature)))
+                .collect()
+        };
+        let variants = self.variants.as_deref().map(named);
+        scenario.variants = named(&scenario.variants);
         Ok(Asked { scenario, machine, variants, changes })
     }
+}
+
+/// Takes features of the kernel out of settings: `features.PATH` of a change becomes `PATH=VALUE` of a variant's name.
+fn take_features(changes: &mut BTreeMap<String, String>) -> Vec<String> {
+    let path = |name: &str| Some(name.strip_prefix(FEATURES)?.strip_prefix('.')?.to_string());
+    let features =
+        changes.iter().filter_map(|(name, value)| Some(format!("{}={value}", path(name)?))).collect();
+    changes.retain(|name, _| path(name).is_none());
+    features
 }
 
 /// The profile of a machine by name, of this one, or in a file.
@@ -171,7 +189,7 @@ pub struct SystemArguments {
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
 
-    /// Kernel setting, as in vm.stat_interval=10; may be given several times
+    /// Kernel setting, as in vm.stat_interval=10, or feature, as in features.mglru.types_apart=off; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, String)>,
 }

@@ -11,18 +11,20 @@ use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
 use live::verify::{Verification, verification};
 use machine::PageSize;
+use mm::features::by_name::Feature;
 use mm::series::{Known, MAINLINE};
 use mm::sysctl::Setting;
 use mm::{Mechanism, Series, Variant};
 use serde::Serialize;
 use sim::metric::{METRICS, Metric};
 
-/// List scenarios, machines, variants, releases, dates of rules, settings, metrics, published tables, studies and what can be verified
+/// List scenarios, machines, variants, releases, features, dates of rules, settings, metrics, published tables, studies and what can be verified
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   mmtwin list
   mmtwin list settings
+  mmtwin list features
   mmtwin list dates
   mmtwin list --json")]
 pub struct Arguments {
@@ -40,6 +42,7 @@ enum Part {
     Machines,
     Variants,
     Releases,
+    Features,
     Dates,
     Settings,
     Metrics,
@@ -54,6 +57,7 @@ struct Lists {
     machines: Vec<MachineLine>,
     variants: Vec<VariantLine>,
     releases: Vec<ReleaseLine>,
+    features: Vec<FeatureLine>,
     dates: Vec<Rule>,
     settings: Vec<SettingLine>,
     metrics: &'static [Metric],
@@ -104,6 +108,47 @@ struct VariantLine {
 struct ReleaseLine {
     release: &'static str,
     variant: &'static str,
+}
+
+/// A switch of the kernel, with the rules of its values.
+#[derive(Serialize)]
+struct FeatureLine {
+    name: String,
+    values: Vec<String>,
+    description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needs: Option<&'static str>,
+    /// Which releases have which value, how that is known, and the commit.
+    dates: Vec<Rule>,
+}
+
+impl FeatureLine {
+    fn all() -> Vec<FeatureLine> {
+        let rules = rules();
+        let of = |feature: &Feature| -> Vec<Rule> {
+            let is_its = |rule: &&Rule| rule.structure == feature.structure && rule.field == feature.field();
+            rules.iter().filter(is_its).cloned().collect()
+        };
+        let line = |feature: Feature| FeatureLine {
+            dates: of(&feature),
+            name: feature.path,
+            values: feature.words,
+            description: feature.description,
+            needs: feature.needs,
+        };
+        Feature::all().into_iter().map(line).collect()
+    }
+
+    /// What it does, its values, and since when there are which.
+    fn text(&self) -> String {
+        let date = |rule: &Rule| {
+            let value = rule.value.as_ref().map(|value| format!("{value}: ")).unwrap_or_default();
+            format!("{value}{} ({})", rule.releases(), rule.known.name())
+        };
+        let dates: Vec<String> = self.dates.iter().map(date).collect();
+        let needs = self.needs.map(|needs| format!("\n{needs}")).unwrap_or_default();
+        format!("{}\ntakes {}; {}{needs}", self.description, self.values.join(", "), dates.join("; "))
+    }
 }
 
 #[derive(Serialize)]
@@ -200,6 +245,7 @@ impl Lists {
             machines,
             variants: variants.collect(),
             releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
+            features: FeatureLine::all(),
             dates: rules(),
             settings: settings.collect(),
             metrics: METRICS,
@@ -242,6 +288,11 @@ impl Lists {
             Part::Releases => {
                 let mut grid = Grid::new(&["release", "variant"]);
                 self.releases.iter().for_each(|r| grid.row([r.release, r.variant]));
+                grid
+            }
+            Part::Features => {
+                let mut grid = Grid::new(&["feature", "what it does"]);
+                self.features.iter().for_each(|f| grid.row([f.name.clone(), f.text()]));
                 grid
             }
             Part::Dates => {
@@ -292,8 +343,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return json::print("list", &lists);
     }
-    // The dates are longer than all the rest.
-    let is_wanted = |part: &&Part| arguments.part.map_or(**part != Part::Dates, |only| only == **part);
+    // Features and their dates are longer than all the rest.
+    let is_short = |part: Part| !matches!(part, Part::Dates | Part::Features);
+    let is_wanted = |part: &&Part| arguments.part.map_or(is_short(**part), |only| only == **part);
     let parts = Part::value_variants().iter().filter(is_wanted);
     let pieces: Vec<String> = parts.map(|part| lists.grid(*part).render()).collect();
     terminal::print(&pieces.join("\n\n"))

@@ -3,47 +3,16 @@
 
 use lab::dates::{Rule, rules};
 use mm::Variant;
+use mm::features::by_name::Feature;
 use mm::series::RELEASES;
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
-/// Files with feature structs, below crates/mm/src.
-const FILES: [&str; 7] = [
-    "features.rs",
-    "features/sched.rs",
-    "lru/vmscan/features.rs",
-    "hugetlb/features.rs",
-    "address_space/huge_memory/features.rs",
-    "numa/features.rs",
-    "page_cache/readahead/policy.rs",
-];
-
-/// Fields that are themselves structs.
-const PARTS: [&str; 7] = ["hugetlb", "reclaim", "readahead", "numa", "sched", "folios", "lru"];
-
-/// Struct and field of every rule in the sources.
+/// Struct and field of every feature.
 fn declared() -> BTreeSet<(String, String)> {
-    let mut found = BTreeSet::new();
-    for file in FILES {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mm/src").join(file);
-        let text = fs::read_to_string(&path).unwrap();
-        let mut structure = None;
-        for line in text.lines() {
-            let name = line.strip_prefix("pub struct ").and_then(|rest| rest.strip_suffix(" {"));
-            if let Some(name) = name.filter(|name| name.ends_with("Features")) {
-                structure = Some(name.to_string());
-            } else if line == "}" {
-                structure = None;
-            } else if let (Some(structure), Some(rest)) = (&structure, line.strip_prefix("    pub ")) {
-                let (field, _) = rest.split_once(':').unwrap();
-                if !PARTS.contains(&field) {
-                    found.insert((structure.clone(), field.to_string()));
-                }
-            }
-        }
-    }
-    found
+    Feature::all()
+        .iter()
+        .map(|feature| (feature.structure.to_string(), feature.field().to_string()))
+        .collect()
 }
 
 #[test]

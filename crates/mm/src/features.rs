@@ -13,6 +13,7 @@
 //!
 //! The named sets of features are the variants in [`crate::series`].
 
+pub mod by_name;
 pub mod sched;
 
 use crate::address_space::huge_memory::features::FolioFeatures;
@@ -20,15 +21,18 @@ use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::numa::features::NumaFeatures;
 use crate::page_cache::readahead::policy::ReadaheadFeatures;
+use by_name::features;
 use sched::SchedFeatures;
 
-/// Cache size from which a CPU's pagesets get `PCPF_FREE_HIGH_BATCH` (patch 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheRule {
-    /// As posted: all data caches of a CPU added up hold more than 4 batches.
-    SumOfLevelsOverFourBatches,
-    /// As merged: the slice of the last-level cache holds more than 3 batches.
-    LastLevelOverThreeBatches,
+features! {
+    /// Cache size from which a CPU's pagesets get `PCPF_FREE_HIGH_BATCH` (patch 3).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CacheRule {
+        /// As posted: all data caches of a CPU added up hold more than 4 batches.
+        SumOfLevelsOverFourBatches,
+        /// As merged: the slice of the last-level cache holds more than 3 batches.
+        LastLevelOverThreeBatches,
+    }
 }
 
 /// How a pageset remembers a run of frees.
@@ -43,84 +47,87 @@ pub enum FreeMemory {
     Count,
 }
 
-/// How `vmstat_update` lowers a grown `pcp->high`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decay {
-    /// A fifth (patch 7).
-    Fifth,
-    /// A fifth, but no more than `count_min`, the pages that were not used since the last decay (patch 9).
-    FifthUpToUnused,
-    /// An eighth (merged).
-    Eighth,
-}
+features! {
+    /// How `vmstat_update` lowers a grown `pcp->high`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Decay {
+        /// A fifth (patch 7).
+        Fifth,
+        /// A fifth, but no more than `count_min`, the pages that were not used since the last decay (patch 9).
+        FifthUpToUnused,
+        /// An eighth (merged).
+        Eighth,
+    }
 
-/// The features of one kernel: those of the page allocator, and a set for each other mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
-    /// Patch 1: a high-order free drains the pageset only if the free before it was high-order too
-    /// (`PCPF_PREV_FREE_HIGH_ORDER`).
-    pub consecutive_high_order_frees: bool,
-    /// Patch 3: with a large cache, the pageset keeps up to a batch before it drains
-    /// (`PCPF_FREE_HIGH_BATCH`).
-    pub free_high_batch: Option<CacheRule>,
-    /// Patches 4 and 10: how bulk frees grow with consecutive frees.
-    pub free_memory: FreeMemory,
-    /// Patch 5: refills grow with consecutive allocations (`alloc_factor`).
-    pub scale_refills: bool,
-    /// Patch 6: decisions read `high_min`, and the sysctl sets `high_min` and `high_max` to the same value.
-    pub high_bounds: bool,
-    /// Patch 7: `pcp->high` is tuned between its bounds. `None`: it is fixed.
-    pub auto_tuning: Option<Decay>,
-    /// Patch 8: `ZONE_BELOW_HIGH` instead of `ZONE_RECLAIM_ACTIVE` keeps `pcp->high` from growing, and frees
-    /// lower `pcp->high` while it is set.
-    pub below_high: bool,
-    /// Review: an allocation skips the high-watermark test while `ZONE_BELOW_HIGH` is set already.
-    pub below_high_tested_once: bool,
-    /// Review: `pcp->high` shrinks by at least a batch, `max(free_count, batch)`.
-    pub shrink_at_least_batch: bool,
-    /// 6.7: the vmstat worker stays queued while a remote pageset waits to expire.
-    pub vmstat_requeued_while_expiring: bool,
-    /// 6.10: pagesets have two lists of pageblock order, movable and other.
-    pub two_huge_lists: bool,
-    /// 6.10: draining a zone's pagesets releases the pageset lock every `batch << 5` pages.
-    pub drain_zone_chunked: bool,
-    /// 6.10: a free block is always on the list of its pageblock's migrate type.
-    pub strict_freelists: bool,
-    /// 6.10: bulk freeing reads the migrate type of the pageblock, not the one remembered when the page was
-    /// freed.
-    pub pageblock_type_on_bulk_free: bool,
-    /// Capacity of a folio batch: 15, from 6.9 on 31 (`PAGEVEC_SIZE`).
-    pub folio_batch: u8,
-    /// 6.5: only allocations with `__GFP_KSWAPD_RECLAIM` wake kswapd for a zone with boosted watermarks;
-    /// before, all do.
-    pub boost_wakes_if_asked: bool,
-    /// Until 6.18: a run of kswapd for boosted watermarks that reclaims nothing counts as a failure.
-    pub boosted_runs_fail: bool,
-    /// 6.12: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
-    pub free_highatomic_counter: bool,
-    /// 6.15: fallback claims whole pageblocks first and steals single blocks last, and remembers which of
-    /// them worked.
-    pub claim_then_steal: bool,
-    /// 6.16: draining on high-order frees starts at `free_count >= batch + high_min / 2`.
-    pub late_free_high: bool,
-    /// 6.18: the first pass over the zonelist avoids nodes whose kswapd is running.
-    pub avoid_reclaiming_nodes: bool,
-    /// 6.19, and before it the stable series of 6.18: decay releases the locks after every batch, and a batch
-    /// ends with a whole block.
-    pub chunked_decay: bool,
-    /// 6.19: bulk frees release the locks after every batch.
-    pub chunked_bulk_free: bool,
-    /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU's pageset.
-    pub zoneinfo_prints_bounds: bool,
-    /// Pools of huge pages and their vmemmap.
-    pub hugetlb: HugetlbFeatures,
-    /// Reclaim and refaults.
-    pub reclaim: ReclaimFeatures,
-    pub readahead: ReadaheadFeatures,
-    pub numa: NumaFeatures,
-    /// The scheduler's placement of threads.
-    pub sched: SchedFeatures,
-    pub folios: FolioFeatures,
+    /// The features of one kernel: those of the page allocator, and a set for each other mechanism.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Features {
+        /// Patch 1: a high-order free drains the pageset only if the free before it was high-order too
+        /// (`PCPF_PREV_FREE_HIGH_ORDER`).
+        pub consecutive_high_order_frees: bool,
+        /// Patch 3: with a large cache, the pageset keeps up to a batch before it drains
+        /// (`PCPF_FREE_HIGH_BATCH`).
+        pub free_high_batch: Option<CacheRule>,
+        /// Patches 4 and 10: how bulk frees grow with consecutive frees.
+        pub free_memory: FreeMemory,
+        /// Patch 5: refills grow with consecutive allocations (`alloc_factor`).
+        pub scale_refills: bool,
+        /// Patch 6: decisions read `high_min`, and the sysctl sets `high_min` and `high_max` to the same value.
+        pub high_bounds: bool,
+        /// Patch 7: `pcp->high` is tuned between its bounds. `None`: it is fixed.
+        pub auto_tuning: Option<Decay>,
+        /// Patch 8: `ZONE_BELOW_HIGH` instead of `ZONE_RECLAIM_ACTIVE` keeps `pcp->high` from growing, and frees
+        /// lower `pcp->high` while it is set.
+        pub below_high: bool,
+        /// Review: an allocation skips the high-watermark test while `ZONE_BELOW_HIGH` is set already.
+        pub below_high_tested_once: bool,
+        /// Review: `pcp->high` shrinks by at least a batch, `max(free_count, batch)`.
+        pub shrink_at_least_batch: bool,
+        /// 6.7: the vmstat worker stays queued while a remote pageset waits to expire.
+        pub vmstat_requeued_while_expiring: bool,
+        /// 6.10: pagesets have two lists of pageblock order, movable and other.
+        pub two_huge_lists: bool,
+        /// 6.10: draining a zone's pagesets releases the pageset lock every `batch << 5` pages.
+        pub drain_zone_chunked: bool,
+        /// 6.10: a free block is always on the list of its pageblock's migrate type.
+        pub strict_freelists: bool,
+        /// 6.10: bulk freeing reads the migrate type of the pageblock, not the one remembered when the page was
+        /// freed.
+        pub pageblock_type_on_bulk_free: bool,
+        /// Capacity of a folio batch: 15, from 6.9 on 31 (`PAGEVEC_SIZE`).
+        pub folio_batch: u8 => 1..=31,
+        /// 6.5: only allocations with `__GFP_KSWAPD_RECLAIM` wake kswapd for a zone with boosted watermarks;
+        /// before, all do.
+        pub boost_wakes_if_asked: bool,
+        /// Until 6.18: a run of kswapd for boosted watermarks that reclaims nothing counts as a failure.
+        pub boosted_runs_fail: bool,
+        /// 6.12: watermark tests subtract `nr_free_highatomic` instead of `nr_reserved_highatomic`.
+        pub free_highatomic_counter: bool,
+        /// 6.15: fallback claims whole pageblocks first and steals single blocks last, and remembers which of
+        /// them worked.
+        pub claim_then_steal: bool,
+        /// 6.16: draining on high-order frees starts at `free_count >= batch + high_min / 2`.
+        pub late_free_high: bool,
+        /// 6.18: the first pass over the zonelist avoids nodes whose kswapd is running.
+        pub avoid_reclaiming_nodes: bool,
+        /// 6.19, and before it the stable series of 6.18: decay releases the locks after every batch, and a batch
+        /// ends with a whole block.
+        pub chunked_decay: bool,
+        /// 6.19: bulk frees release the locks after every batch.
+        pub chunked_bulk_free: bool,
+        /// 6.13: /proc/zoneinfo prints `high_min` and `high_max` of each CPU's pageset.
+        pub zoneinfo_prints_bounds: bool,
+    } with parts {
+        /// Pools of huge pages and their vmemmap.
+        pub hugetlb: HugetlbFeatures,
+        /// Reclaim and refaults.
+        pub reclaim: ReclaimFeatures,
+        pub readahead: ReadaheadFeatures,
+        pub numa: NumaFeatures,
+        /// The scheduler's placement of threads.
+        pub sched: SchedFeatures,
+        pub folios: FolioFeatures,
+    }
 }
 
 impl Features {

@@ -1,14 +1,16 @@
 //! The kernel of a run: resolves the names of series and variants.
 //!
 //! ```text
-//!   series "numa", variant "p4"        ─► a variant of the series
-//!   any series,    variant "6.12"      ─► a release, the same in every series
-//!   series "pcp",  variant "batch-63"  ─► a debugging kernel with that pageset batch
+//!   series "numa", variant "vma-scanning-4"          ─► a variant of the series
+//!   any series,    variant "6.12"                    ─► a release, the same in every series
+//!   series "pcp",  variant "batch-63"                ─► a debugging kernel with that pageset batch
+//!   any of them    "6.18:mglru.tiers=off+numa.…=on"  ─► the same with features of its own
 //! ```
 
 use machine::PageSize;
+use mm::features::by_name::FeatureError;
 use mm::sysctl::most_like;
-use mm::{Series, SettingError, Settings, Variant};
+use mm::{Features, Series, SettingError, Settings, Variant};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -16,6 +18,8 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice {
     pub variant: &'static Variant,
+    /// The variant's features, with those that the name changes.
+    pub features: Features,
     /// For a debugging kernel, the fixed `pcp->batch`; `high` is twice that, and neither is scaled.
     pub batch: Option<i32>,
 }
@@ -26,8 +30,24 @@ fn has_batches(series: &Series) -> bool {
 }
 
 impl KernelChoice {
-    /// Resolves a name: a variant of the series, a kernel release, or `batch-N` in the series of pagesets.
+    /// Resolves a name: a variant of the series, a kernel release, or `batch-N` in the series of pagesets; each may be followed by
+    /// features, `NAME:FEATURE=VALUE+FEATURE=VALUE`.
     pub fn parse(series: &str, name: &str) -> Result<KernelChoice, KernelError> {
+        let (name, changed) = match name.split_once(':') {
+            Some((name, changed)) => (name, changed.split('+').collect()),
+            None => (name, Vec::new()),
+        };
+        let mut choice = KernelChoice::named(series, name)?;
+        for change in changed {
+            let (path, word) =
+                change.split_once('=').ok_or_else(|| KernelError::NoFeature { text: change.into() })?;
+            choice.features.set(path.trim(), word.trim())?;
+        }
+        choice.features.check()?;
+        Ok(choice)
+    }
+
+    fn named(series: &str, name: &str) -> Result<KernelChoice, KernelError> {
         let series =
             Series::find(series).ok_or_else(|| KernelError::UnknownSeries { name: series.into() })?;
         let unknown = || KernelError::UnknownVariant { name: name.into(), series };
@@ -38,7 +58,8 @@ impl KernelChoice {
             Some(_) => (None, None),
             None => (series.variant(name).or_else(|| Variant::of_release(name)), None),
         };
-        Ok(KernelChoice { variant: variant.ok_or_else(unknown)?, batch })
+        let variant = variant.ok_or_else(unknown)?;
+        Ok(KernelChoice { variant, features: variant.features, batch })
     }
 
     /// The settings of a run: those with which the machine was `set_up`, then those of the variant, then
@@ -64,6 +85,12 @@ impl KernelChoice {
 /// An unknown series or variant.
 #[derive(Debug, Error)]
 pub enum KernelError {
+    /// Text behind the colon of a variant that sets no feature.
+    #[error("{text}: expected FEATURE=VALUE, as in 6.18:mglru.types_apart=off; several are joined by +")]
+    NoFeature { text: String },
+    /// A feature that the kernel cannot have.
+    #[error(transparent)]
+    Feature(#[from] FeatureError),
     /// The series does not exist.
     #[error(
         "{name}: no such series; series: {}",

@@ -74,9 +74,9 @@ pub struct Run {
 impl Run {
     /// Resolves the kernel's name. The boot reports its progress in `reached`.
     pub fn boot<'a>(&'a self, reached: &'a Reached) -> Result<Boot<'a>, KernelError> {
-        let KernelChoice { variant, batch } = KernelChoice::parse(&self.series, &self.variant)?;
+        let KernelChoice { features, batch, .. } = KernelChoice::parse(&self.series, &self.variant)?;
         let (machine, settings) = (&self.machine, &self.settings);
-        Ok(Boot { features: variant.features, batch, machine, settings, seed: self.seed, reached })
+        Ok(Boot { features, batch, machine, settings, seed: self.seed, reached })
     }
 }
 

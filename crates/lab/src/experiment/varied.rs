@@ -6,8 +6,8 @@
 //!        └──────────────────────┴─────────────────────┴──► 2 * 2 * 2 arms; the first is what the others are compared with
 //! ```
 //!
-//! A key is `scenario`, `machine`, `memory` (of all nodes), a kernel setting, or a key of the scenario's or the machine's
-//! file: `workload.jobs`, `machine.topology.cores_per_socket`. Keys of files go through the same checks as the files do.
+//! A key is `scenario`, `machine`, `memory` (of all nodes), a kernel setting, a feature of the kernel (`features.mglru.types_apart`),
+//! or a key of the scenario's or the machine's file: `workload.jobs`, `machine.topology.cores_per_socket`. Keys of files go through the same checks as the files do.
 
 use crate::scenario::{Scenario, ScenarioError};
 use machine::{Profile, WrongValue};
@@ -15,6 +15,7 @@ use mm::SETTINGS;
 use mm::sysctl::most_like;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sim::KernelChoice;
 use std::collections::BTreeMap;
 
 /// A key with the values that are compared.
@@ -42,6 +43,8 @@ enum LevelChange {
     /// Memory of all nodes together, MiB.
     Memory(u64),
     Setting,
+    /// A feature of the kernel, as [`mm::Features::set`] takes it.
+    Feature(String),
     KeyOfScenario(toml::Value),
     KeyOfMachine(String, toml::Value),
 }
@@ -67,6 +70,14 @@ pub struct Arm {
 const SCENARIO: &str = "scenario";
 const MACHINE: &str = "machine";
 const MEMORY: &str = "memory";
+/// What precedes features of the kernel: `features.mglru.types_apart`.
+pub const FEATURES: &str = "features";
+
+/// The name of a variant with features of its own besides: `FEATURE=VALUE`, several joined by `+`.
+pub fn with_features(variant: &str, features: &str) -> String {
+    let separator = if variant.contains(':') { '+' } else { ':' };
+    format!("{variant}{separator}{features}")
+}
 
 impl Varied {
     /// Takes `KEY=V1,V2,...` apart. Machines are found by `load_machine`, which may know more than [`crate::scenario::load_machine`].
@@ -112,6 +123,7 @@ impl LevelChange {
             MACHINE => LevelChange::Machine(Box::new(load_machine(value)?)),
             MEMORY => LevelChange::Memory(mebibytes(value)?),
             _ => match key.split_once('.') {
+                Some((FEATURES, path)) => LevelChange::Feature(path.into()),
                 Some((MACHINE, key)) => LevelChange::KeyOfMachine(key.into(), toml_value(value)),
                 Some(("workload", _)) => LevelChange::KeyOfScenario(toml_value(value)),
                 _ => return Err(unknown_key(key).into()),
@@ -130,6 +142,10 @@ impl LevelChange {
             }
             LevelChange::Setting => {
                 arm.changes.insert(key.into(), value.into());
+            }
+            LevelChange::Feature(path) => {
+                arm.variant = with_features(&arm.variant, &format!("{path}={value}"));
+                KernelChoice::parse(&arm.scenario.series, &arm.variant)?;
             }
             LevelChange::KeyOfScenario(new) => {
                 let text = with_key(&arm.scenario, key, new).ok_or_else(|| unknown_key(key))?;
@@ -153,7 +169,7 @@ fn unknown_key(key: &str) -> ScenarioError {
     let settings = SETTINGS.iter().map(|setting| setting.name);
     let like = most_like(key, settings.chain([SCENARIO, MACHINE, MEMORY]));
     let expected = format!(
-        "{SCENARIO}, {MACHINE}, {MEMORY}, a kernel setting, or a key of the scenario's workload or the machine's file \
+        "{SCENARIO}, {MACHINE}, {MEMORY}, a kernel setting, a feature ({FEATURES}.MECHANISM.FEATURE), or a key of the scenario's workload or the machine's file \
          (workload.KEY, {MACHINE}.TABLE.KEY); most like it: {like}; kernels are given by --variants"
     );
     ScenarioError::OutOfRange(WrongValue::new("--vary", key, expected))
@@ -268,6 +284,10 @@ mod tests {
         assert_ne!(arms[0].scenario.workload, arms[1].scenario.workload);
         let arms = arms_of("page_fault1", &["6.18"], &["machine.costs.page_clear_ns=50,200"]).unwrap();
         assert_ne!(arms[0].machine, arms[1].machine);
+        let arms =
+            arms_of("page_fault1", &["6.18:pcp.scale_refills=off"], &["features.pcp.late_free_high=on,off"]);
+        let variants: Vec<String> = arms.unwrap().into_iter().map(|arm| arm.variant).collect();
+        assert_eq!(variants[1], "6.18:pcp.scale_refills=off+pcp.late_free_high=off");
         for (varied, says) in [
             ("workload.tasks=0", "workload.tasks"),
             ("workload.nothing=1", "workload.nothing"),
@@ -278,6 +298,8 @@ mod tests {
             ("vm.swappiness=1,,2", "comma"),
             ("vm.swappiness=1,2,1", "1 is there twice"),
             ("machine=pdp-11", "pdp-11"),
+            ("features.pcp.high_bounds=off", "pcp.auto_tuning"),
+            ("features.mglru.bloom=off", "mglru."),
             ("machine.topology.sockets=0", "sockets"),
         ] {
             let error = arms_of("page_fault1", &["6.18"], &[varied]).unwrap_err().to_string();

@@ -15,15 +15,19 @@
 //!   numa-6.19        + no scan if the cpuset allows one node                               6.16 on
 //! ```
 
-/// How a VMA records which threads took hint faults in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AccessingPids {
-    /// vma-scanning-2: one word with a bit for each PID modulo 64, never cleared.
-    OneWord,
-    /// vma-scanning-3: two words, the older of which is dropped every four scan delays.
-    TwoWindows,
-    /// vma-scanning-4: as before, with a bit for each of 64 hash values of the PID.
-    TwoWindowsHashed,
+use crate::features::by_name::features;
+
+features! {
+    /// How a VMA records which threads took hint faults in it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum AccessingPids {
+        /// vma-scanning-2: one word with a bit for each PID modulo 64, never cleared.
+        OneWord,
+        /// vma-scanning-3: two words, the older of which is dropped every four scan delays.
+        TwoWindows,
+        /// vma-scanning-4: as before, with a bit for each of 64 hash values of the PID.
+        TwoWindowsHashed,
+    }
 }
 
 impl AccessingPids {
@@ -33,61 +37,63 @@ impl AccessingPids {
     }
 }
 
-/// Which PTEs of a scanned range are not made PROT_NONE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FolioTest {
-    /// In private mappings, those of pages with more than one reference: shared pages, pages in the page
-    /// cache, the swap cache or a CPU's folio batch, and compound pages.
-    References,
-    /// 6.10: those of pages mapped by more than one address space, and of pinned ones.
-    Sharers,
-    /// 6.19: the same test for PMD mappings, and pinned pages are left alone everywhere.
-    SharersAlsoHuge,
-}
+features! {
+    /// Which PTEs of a scanned range are not made PROT_NONE.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FolioTest {
+        /// In private mappings, those of pages with more than one reference: shared pages, pages in the page
+        /// cache, the swap cache or a CPU's folio batch, and compound pages.
+        References,
+        /// 6.10: those of pages mapped by more than one address space, and of pinned ones.
+        Sharers,
+        /// 6.19: the same test for PMD mappings, and pinned pages are left alone everywhere.
+        SharersAlsoHuge,
+    }
 
-/// What one kernel does for NUMA balancing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NumaFeatures {
-    /// vma-scanning-1: a VMA is not scanned until `scan_delay_ms` after the scanner first met it.
-    pub vma_scan_delay: bool,
-    /// vma-scanning-2 to vma-scanning-4: threads scan only VMAs in which they took hint faults.
-    pub accessing_pids: Option<AccessingPids>,
-    /// partial-vmas-4: windows are rotated before the VMA is tested, not after it passed; skips are traced.
-    pub turns_windows_first: bool,
-    /// partial-vmas-5: the VMA in which a pass stopped is scanned to its end, whichever thread scans.
-    pub finishes_begun_vmas: bool,
-    /// partial-vmas-6: no VMA is scanned twice in a sequence, and a pass that skipped every VMA as inactive
-    /// scans one nevertheless.
-    pub once_a_sequence: bool,
-    /// numa-6.8: the two initial sequences, in which every thread scans the VMA, are counted from the VMA's
-    /// creation.
-    pub sequences_of_the_vma: bool,
-    /// numa-6.12: a VMA is scanned again after as many sequences as the process has threads.
-    pub revisits_idle_vmas: bool,
-    /// 6.16: a task whose cpuset allows a single memory node does not scan.
-    pub skips_single_node_cpusets: bool,
-    /// Until 6.5, munmap in the middle of a VMA leaves the old VMA before the hole; since 6.6 the piece
-    /// before the hole is a new VMA, as the piece behind it always was.
-    pub munmap_keeps_start: bool,
-    /// When failed migrations double the scan period, they are cleared, so that it doubles only once. In
-    /// 6.12.117, but not in 6.12.95, 6.1 or 7.2.
-    pub loc_clear: bool,
-    /// A page keeps its last cpupid when it migrates. 6.12 loses it, as recordings of 6.12.95 show; since
-    /// which release is not known.
-    pub migration_keeps_cpupid: bool,
-    /// The page is isolated from the LRU under the page-table lock, so a thread that cannot migrate it makes
-    /// it accessible at once. 6.12.117 does this. 6.1.192 tries without the lock, and counts nothing if the
-    /// PTE has changed when it takes the lock again. Which release changed this is not known.
-    pub isolates_under_lock: bool,
-    /// Changed in 6.10 and 6.19.
-    pub folio_test: FolioTest,
-    /// 6.10: hint faults on PTE-mapped large folios are counted, and migrate the folio.
-    pub large_folios: bool,
-    /// 6.7: with interleaving, all pages of a folio have the interleave index that it was allocated with; before,
-    /// each page has its own.
-    pub folios_take_turns: bool,
-    /// 6.18: promotions into free space are counted separately (`pgpromote_candidate_nrl`).
-    pub counts_unlimited_promotions: bool,
+    /// What one kernel does for NUMA balancing.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NumaFeatures {
+        /// vma-scanning-1: a VMA is not scanned until `scan_delay_ms` after the scanner first met it.
+        pub vma_scan_delay: bool,
+        /// vma-scanning-2 to vma-scanning-4: threads scan only VMAs in which they took hint faults.
+        pub accessing_pids: Option<AccessingPids>,
+        /// partial-vmas-4: windows are rotated before the VMA is tested, not after it passed; skips are traced.
+        pub turns_windows_first: bool,
+        /// partial-vmas-5: the VMA in which a pass stopped is scanned to its end, whichever thread scans.
+        pub finishes_begun_vmas: bool,
+        /// partial-vmas-6: no VMA is scanned twice in a sequence, and a pass that skipped every VMA as inactive
+        /// scans one nevertheless.
+        pub once_a_sequence: bool,
+        /// numa-6.8: the two initial sequences, in which every thread scans the VMA, are counted from the VMA's
+        /// creation.
+        pub sequences_of_the_vma: bool,
+        /// numa-6.12: a VMA is scanned again after as many sequences as the process has threads.
+        pub revisits_idle_vmas: bool,
+        /// 6.16: a task whose cpuset allows a single memory node does not scan.
+        pub skips_single_node_cpusets: bool,
+        /// Until 6.5, munmap in the middle of a VMA leaves the old VMA before the hole; since 6.6 the piece
+        /// before the hole is a new VMA, as the piece behind it always was.
+        pub munmap_keeps_start: bool,
+        /// When failed migrations double the scan period, they are cleared, so that it doubles only once. In
+        /// 6.12.117, but not in 6.12.95, 6.1 or 7.2.
+        pub loc_clear: bool,
+        /// A page keeps its last cpupid when it migrates. 6.12 loses it, as recordings of 6.12.95 show; since
+        /// which release is not known.
+        pub migration_keeps_cpupid: bool,
+        /// The page is isolated from the LRU under the page-table lock, so a thread that cannot migrate it makes
+        /// it accessible at once. 6.12.117 does this. 6.1.192 tries without the lock, and counts nothing if the
+        /// PTE has changed when it takes the lock again. Which release changed this is not known.
+        pub isolates_under_lock: bool,
+        /// Changed in 6.10 and 6.19.
+        pub folio_test: FolioTest,
+        /// 6.10: hint faults on PTE-mapped large folios are counted, and migrate the folio.
+        pub large_folios: bool,
+        /// 6.7: with interleaving, all pages of a folio have the interleave index that it was allocated with; before,
+        /// each page has its own.
+        pub folios_take_turns: bool,
+        /// 6.18: promotions into free space are counted separately (`pgpromote_candidate_nrl`).
+        pub counts_unlimited_promotions: bool,
+    }
 }
 
 impl NumaFeatures {

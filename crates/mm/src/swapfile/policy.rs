@@ -12,19 +12,22 @@
 //! its change log says, and what 6.10 did is told from memory.
 
 use crate::allocator::page::PMD_ORDER;
+use crate::features::by_name::features;
 use machine::PageSize;
 
-/// How room for large folios is found on swap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClusterSearch {
-    /// 2 MiB take a free cluster; all other folios are split before they are swapped out.
-    WholeClusters,
-    /// 6.10: each size has a current cluster on each CPU, and no other place.
-    CurrentOrFree,
-    /// 6.12: clusters belong to a size until they are empty, and those with room are looked through.
-    FreeFirst,
-    /// 6.18: those with room before free ones, and of those that are scattered one.
-    NonfullFirst,
+features! {
+    /// How room for large folios is found on swap.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ClusterSearch {
+        /// 2 MiB take a free cluster; all other folios are split before they are swapped out.
+        WholeClusters,
+        /// 6.10: each size has a current cluster on each CPU, and no other place.
+        CurrentOrFree,
+        /// 6.12: clusters belong to a size until they are empty, and those with room are looked through.
+        FreeFirst,
+        /// 6.18: those with room before free ones, and of those that are scattered one.
+        NonfullFirst,
+    }
 }
 
 /// A place to look for room at.

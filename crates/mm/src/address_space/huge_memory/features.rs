@@ -15,6 +15,7 @@
 //! ```
 
 use super::orders::Orders;
+use crate::features::by_name::{FeatureValue, features, value_of, word_of, words_of};
 use crate::swapfile::policy::ClusterSearch;
 use machine::PageSize;
 
@@ -77,72 +78,74 @@ pub enum Candidates {
     Enabled,
 }
 
-/// Which candidates are checked against the VMA and the page table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Search {
-    /// The largest only: if it does not fit, order 0.
-    TopOnly,
-    /// Each from the largest down, until one fits.
-    PerCandidate,
-}
+features! {
+    /// Which candidates are checked against the VMA and the page table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Search {
+        /// The largest only: if it does not fit, order 0.
+        TopOnly,
+        /// Each from the largest down, until one fits.
+        PerCandidate,
+    }
 
-/// What is tried if no block of an order is free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allocation {
-    /// Order 0 at once.
-    Once,
-    /// The next smaller candidate.
-    Walk,
-}
+    /// What is tried if no block of an order is free.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Allocation {
+        /// Order 0 at once.
+        Once,
+        /// The next smaller candidate.
+        Walk,
+    }
 
-/// When userfaultfd limits a fault to order 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserfaultRule {
-    /// If the PTE has the write-protect marker.
-    ProtectedEntry,
-    /// If the VMA is registered with a userfaultfd.
-    Armed,
-}
+    /// When userfaultfd limits a fault to order 0.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum UserfaultRule {
+        /// If the PTE has the write-protect marker.
+        ProtectedEntry,
+        /// If the VMA is registered with a userfaultfd.
+        Armed,
+    }
 
-/// How hard the allocator tries for a large folio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FolioGfp {
-    /// As for an order-0 page, but without retries (`__GFP_NORETRY`) (v1).
-    Ordinary,
-    /// As `transparent_hugepage/defrag` says (v2).
-    Defrag,
-}
+    /// How hard the allocator tries for a large folio.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FolioGfp {
+        /// As for an order-0 page, but without retries (`__GFP_NORETRY`) (v1).
+        Ordinary,
+        /// As `transparent_hugepage/defrag` says (v2).
+        Defrag,
+    }
 
-/// How swapped-out memory is swapped in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LargeSwapIn {
-    /// Page by page.
-    Never,
-    /// As large folios if the device reads synchronously, bypassing the swap cache (6.12).
-    PastCache,
-    /// As large folios if the device reads synchronously, through the swap cache (7.0).
-    ThroughCache,
-}
+    /// How swapped-out memory is swapped in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LargeSwapIn {
+        /// Page by page.
+        Never,
+        /// As large folios if the device reads synchronously, bypassing the swap cache (6.12).
+        PastCache,
+        /// As large folios if the device reads synchronously, through the swap cache (7.0).
+        ThroughCache,
+    }
 
-/// The sysfs files of `transparent_hugepage` that a kernel has, by the release that added the latest of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ThpFiles {
-    /// Those for huge pages only.
-    Huge,
-    /// The series: a directory for each size.
-    Sizes,
-    /// Counters of faults and swap-out.
-    V6_10,
-    /// Counters of splits and of shared memory.
-    V6_11,
-    /// Counters of existing folios; `shrink_underused`.
-    V6_12,
-    /// Counters of swap-in.
-    V6_13,
-    /// Counters of swap-in fallbacks.
-    V6_14,
-    /// Counters of collapses.
-    V7_2,
+    /// The sysfs files of `transparent_hugepage` that a kernel has, by the release that added the latest of them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ThpFiles {
+        /// Those for huge pages only.
+        Huge,
+        /// The series: a directory for each size.
+        Sizes,
+        /// Counters of faults and swap-out.
+        V6_10,
+        /// Counters of splits and of shared memory.
+        V6_11,
+        /// Counters of existing folios; `shrink_underused`.
+        V6_12,
+        /// Counters of swap-in.
+        V6_13,
+        /// Counters of swap-in fallbacks.
+        V6_14,
+        /// Counters of collapses.
+        V7_2,
+    }
 }
 
 impl std::fmt::Display for ThpFiles {
@@ -160,55 +163,82 @@ impl std::fmt::Display for ThpFiles {
     }
 }
 
-/// What one kernel does with large anonymous folios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FolioFeatures {
-    /// The orders that a fault may use.
-    pub candidates: Candidates,
-    /// Which of them are checked against the VMA and the page table.
-    pub search: Search,
-    /// What is tried if no block of an order is free.
-    pub allocation: Allocation,
-    /// 6.9: an order that the memory cgroup has no room for is skipped, like one without a free block.
-    pub charge_walks: bool,
-    /// 6.9: consecutive pages of a folio are unmapped in one batch (`zap_present_folio_ptes`); before, each
-    /// is removed from the folio's mapcounts by itself. v1 batches anonymous memory ("Batch-zap large
-    /// anonymous folio PTE mappings"), which from v2 on became a series of its own; it still clears PTEs one
-    /// by one and excludes files, a difference that is not modelled.
-    pub unmaps_at_once: bool,
-    /// 6.9: arm64 sets the contiguous bit in PTEs if a folio fills the range of one TLB entry (contpte).
-    pub marks_contiguous: bool,
-    /// When userfaultfd limits a fault to order 0.
-    pub userfault: UserfaultRule,
-    /// How hard the allocator tries.
-    pub gfp: FolioGfp,
-    /// 6.10: a partially mapped folio is split before it migrates, and its pages migrate one by one
-    /// (`try_split_folio` in `migrate_pages_batch`); before, it migrates whole and leaves the deferred split
-    /// queue. Read in the sources: 6.12 does so, 6.1 does not; that 6.10 is the first is a guess.
-    pub splits_before_migration: bool,
-    /// 7.1: a huge page that may be underused is queued for splitting again after it migrates; before,
-    /// migration takes it off the queue (commit a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from
-    /// the mail of its backport to 6.12; that 7.1 is the first release is inferred from the date. The 6.12
-    /// here is without it; the source of 6.12.117 has it.
-    pub requeues_migrated: bool,
-    /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and any split maps the zero page
-    /// in place of pages of zeroes.
-    pub splits_underused: bool,
-    /// Which large folios are swapped out whole, and how swap space is searched for them.
-    pub cluster_search: ClusterSearch,
-    /// 6.12: pages of zeroes are recorded in a bitmap instead of being written to swap (`swap_zeromap`).
-    pub zeromap: bool,
-    /// How they are swapped in.
-    pub swap_in: LargeSwapIn,
-    /// 6.15: a store to a page of a large folio reuses the page if one address space has all mappings of the
-    /// folio.
-    pub reuses_exclusive: bool,
-    /// 7.2: khugepaged collapses to orders below that of a huge page too.
-    pub collapses_small: bool,
-    /// 7.2: a memory cgroup's deferred split list is allocated with its first large folio.
-    pub allocates_deferred_lists: bool,
-    /// Which sysfs files there are.
-    pub files: ThpFiles,
+features! {
+    /// What one kernel does with large anonymous folios.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FolioFeatures {
+        /// The orders that a fault may use.
+        pub candidates: Candidates,
+        /// Which of them are checked against the VMA and the page table.
+        pub search: Search,
+        /// What is tried if no block of an order is free.
+        pub allocation: Allocation,
+        /// 6.9: an order that the memory cgroup has no room for is skipped, like one without a free block.
+        pub charge_walks: bool,
+        /// 6.9: consecutive pages of a folio are unmapped in one batch (`zap_present_folio_ptes`); before, each
+        /// is removed from the folio's mapcounts by itself. v1 batches anonymous memory ("Batch-zap large
+        /// anonymous folio PTE mappings"), which from v2 on became a series of its own; it still clears PTEs one
+        /// by one and excludes files, a difference that is not modelled.
+        pub unmaps_at_once: bool,
+        /// 6.9: arm64 sets the contiguous bit in PTEs if a folio fills the range of one TLB entry (contpte).
+        pub marks_contiguous: bool,
+        /// When userfaultfd limits a fault to order 0.
+        pub userfault: UserfaultRule,
+        /// How hard the allocator tries.
+        pub gfp: FolioGfp,
+        /// 6.10: a partially mapped folio is split before it migrates, and its pages migrate one by one
+        /// (`try_split_folio` in `migrate_pages_batch`); before, it migrates whole and leaves the deferred split
+        /// queue. Read in the sources: 6.12 does so, 6.1 does not; that 6.10 is the first is a guess.
+        pub splits_before_migration: bool,
+        /// 7.1: a huge page that may be underused is queued for splitting again after it migrates; before,
+        /// migration takes it off the queue (commit a2e0c0668a34 of April 2026, `migrate_folio_move`). Known from
+        /// the mail of its backport to 6.12; that 7.1 is the first release is inferred from the date. The 6.12
+        /// here is without it; the source of 6.12.117 has it.
+        pub requeues_migrated: bool,
+        /// 6.12: huge pages that are mostly zero are split (`shrink_underused`), and any split maps the zero page
+        /// in place of pages of zeroes.
+        pub splits_underused: bool,
+        /// Which large folios are swapped out whole, and how swap space is searched for them.
+        pub cluster_search: ClusterSearch,
+        /// 6.12: pages of zeroes are recorded in a bitmap instead of being written to swap (`swap_zeromap`).
+        pub zeromap: bool,
+        /// How they are swapped in.
+        pub swap_in: LargeSwapIn,
+        /// 6.15: a store to a page of a large folio reuses the page if one address space has all mappings of the
+        /// folio.
+        pub reuses_exclusive: bool,
+        /// 7.2: khugepaged collapses to orders below that of a huge page too.
+        pub collapses_small: bool,
+        /// 7.2: a memory cgroup's deferred split list is allocated with its first large folio.
+        pub allocates_deferred_lists: bool,
+        /// Which sysfs files there are.
+        pub files: ThpFiles,
+    }
+}
+
+/// The candidates of each kernel, by the version of the series that has them.
+const CANDIDATES: &[(&str, Candidates)] = &[
+    ("order_0", Candidates::Zero),
+    ("v1", FolioFeatures::V1.candidates),
+    ("v2_32k", FolioFeatures::V2_32K.candidates),
+    ("v3", FolioFeatures::V3.candidates),
+    ("v4", FolioFeatures::V4.candidates),
+    ("v5", FolioFeatures::V5.candidates),
+    ("enabled", Candidates::Enabled),
+];
+
+impl FeatureValue for Candidates {
+    fn words() -> Vec<String> {
+        words_of(CANDIDATES)
+    }
+
+    fn word(self) -> String {
+        word_of(CANDIDATES, self)
+    }
+
+    fn of_word(word: &str) -> Option<Candidates> {
+        value_of(CANDIDATES, word)
+    }
 }
 
 impl FolioFeatures {

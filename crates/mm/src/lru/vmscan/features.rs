@@ -7,129 +7,133 @@
 //!                        └───► patch 4 ─► patch 6      shadows keep the age too, distance promotes
 //! ```
 
-/// When a refault distance is small enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DistanceRule {
-    /// Up to the size of the working set that the page would compete with.
-    WorkingsetSize,
-    /// refault-distance-1: below what is active, or, where there are as many active pages as inactive ones, below what is inactive.
-    Throttled,
-}
+use crate::features::by_name::features;
 
-/// What a folio's accesses are counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefsScheme {
-    /// `PG_workingset` is one access, the counter those after it.
-    WorkingsetCounts,
-    /// 6.14: `PG_referenced` is one access, the counter those after it; `PG_workingset` is a tier of its own.
-    WorkingsetApart,
-}
+features! {
+    /// When a refault distance is small enough.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum DistanceRule {
+        /// Up to the size of the working set that the page would compete with.
+        WorkingsetSize,
+        /// refault-distance-1: below what is active, or, where there are as many active pages as inactive ones, below what is inactive.
+        Throttled,
+    }
 
-/// Of which shadows the multi-gen LRU says that they are recent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecentRule {
-    /// Those of the oldest generation that there is.
-    OldestGeneration,
-    /// 6.14: those of the last `MAX_NR_GENS` generations.
-    LastGenerations,
-}
+    /// What a folio's accesses are counted by.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RefsScheme {
+        /// `PG_workingset` is one access, the counter those after it.
+        WorkingsetCounts,
+        /// 6.14: `PG_referenced` is one access, the counter those after it; `PG_workingset` is a tier of its own.
+        WorkingsetApart,
+    }
 
-/// Which recent refaults the multi-gen LRU counts as `workingset_activate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActivateRule {
-    /// None: it counts what it protects from eviction.
-    OnProtection,
-    /// 6.5: all.
-    Recent,
-    /// 6.14: those in a page fault.
-    InFault,
-    /// 7.2: those in a page fault of folios that had been in the working set.
-    WorkingsetInFault,
-}
+    /// Of which shadows the multi-gen LRU says that they are recent.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RecentRule {
+        /// Those of the oldest generation that there is.
+        OldestGeneration,
+        /// 6.14: those of the last `MAX_NR_GENS` generations.
+        LastGenerations,
+    }
 
-/// What is compared with the number of generation that a shadow of refault-distance-6 has room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredSeq {
-    /// As posted in v3: all of `min_seq`. Nothing is recent once it is 8.
-    Whole,
-    /// As intended: as many bits of it as were stored.
-    StoredBits,
-}
+    /// Which recent refaults the multi-gen LRU counts as `workingset_activate`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ActivateRule {
+        /// None: it counts what it protects from eviction.
+        OnProtection,
+        /// 6.5: all.
+        Recent,
+        /// 6.14: those in a page fault.
+        InFault,
+        /// 7.2: those in a page fault of folios that had been in the working set.
+        WorkingsetInFault,
+    }
 
-/// Which generation a folio enters that is not known to be active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// The oldest; anonymous ones the one after it.
-    Oldest,
-    /// 6.7: the one after the oldest if there are enough; anonymous ones the second youngest.
-    SecondOldest,
-    /// 6.14: counted from the youngest; what was in the working set enters a generation younger.
-    Workingset,
-    /// 7.2: what was accessed enters a generation younger too.
-    Accessed,
-}
+    /// What is compared with the number of generation that a shadow of refault-distance-6 has room for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StoredSeq {
+        /// As posted in v3: all of `min_seq`. Nothing is recent once it is 8.
+        Whole,
+        /// As intended: as many bits of it as were stored.
+        StoredBits,
+    }
 
-/// How much is evicted from a lruvec, and who makes room for that by aging.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EvictionLoop {
-    /// 6.1: kswapd ages all lruvecs of a node first; direct reclaim ages when it gets desperate.
-    AgingApart,
-    /// 6.3: the same loop for all. Memory cgroups take turns in a list of their own (memcg LRU).
-    AgingWithin,
-    /// 7.2: an amount is fixed first and evicted in small batches.
-    FixedAmount,
-}
+    /// Which generation a folio enters that is not known to be active.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Placement {
+        /// The oldest; anonymous ones the one after it.
+        Oldest,
+        /// 6.7: the one after the oldest if there are enough; anonymous ones the second youngest.
+        SecondOldest,
+        /// 6.14: counted from the youngest; what was in the working set enters a generation younger.
+        Workingset,
+        /// 7.2: what was accessed enters a generation younger too.
+        Accessed,
+    }
 
-/// When the multi-gen LRU has flushers write, so that it finds clean pages later. The classic LRU does where all that a batch has
-/// taken is dirty and nobody is writing it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlusherRule {
-    /// Never: who makes pages dirty does, or time.
-    Never,
-    /// 6.13: where a lruvec has been reclaimed from and all of files that was taken, also what was moved on for being dirty, is.
-    AllTaken,
-    /// 7.2: as the classic LRU.
-    AllIsolated,
-}
+    /// How much is evicted from a lruvec, and who makes room for that by aging.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EvictionLoop {
+        /// 6.1: kswapd ages all lruvecs of a node first; direct reclaim ages when it gets desperate.
+        AgingApart,
+        /// 6.3: the same loop for all. Memory cgroups take turns in a list of their own (memcg LRU).
+        AgingWithin,
+        /// 7.2: an amount is fixed first and evicted in small batches.
+        FixedAmount,
+    }
 
-/// What the multi-gen LRU of one kernel does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GenFeatures {
-    /// 6.7, 6.14, 7.2.
-    pub placement: Placement,
-    /// 6.3, 7.2.
-    pub eviction_loop: EvictionLoop,
-    /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
-    /// protect counts less, as with the classic LRU.
-    pub scans_what_is_asked: bool,
-    /// 6.13, 7.2.
-    pub wakes_flushers: FlusherRule,
-    /// 7.1: reclaim for a memory cgroup stops at a lruvec once it has enough.
-    pub stops_for_cgroups: bool,
-    /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
-    /// types are compared by all their tiers.
-    pub types_apart: bool,
-    /// A folio under writeback, or a dirty one of a file, is moved on instead of being isolated. Not in 7.2, nor in
-    /// late releases of 6.12.
-    pub sorts_writeback: bool,
-    /// 7.2: a page fault marks what it reads accessed instead of active.
-    pub faults_mark_accessed: bool,
-    /// 6.5: every refault counts as `workingset_refault`, not only recent ones.
-    pub counts_all_refaults: bool,
-    /// 6.7: a walk over groups ends with the generation of groups that it began with (`min_ttl_ms` needs it).
-    pub walks_one_generation: bool,
-    /// 6.7: a restored folio has all its accesses, not only `PG_workingset`, and one access less is needed for it.
-    pub restores_refs: bool,
-    /// 6.14.
-    pub refs_scheme: RefsScheme,
-    /// 6.14.
-    pub recent_rule: RecentRule,
-    /// 6.5, 6.14, 7.2.
-    pub activate_rule: ActivateRule,
-    /// refault-distance-4: without its memory cgroup no shadow is recent; before, the root's generations were asked.
-    pub recent_needs_memcg: bool,
-    /// refault-distance-6: shadows also keep `nonresident_age`, and a refault within the distance promotes.
-    pub refault_distance: Option<StoredSeq>,
+    /// When the multi-gen LRU has flushers write, so that it finds clean pages later. The classic LRU does where all that a batch has
+    /// taken is dirty and nobody is writing it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FlusherRule {
+        /// Never: who makes pages dirty does, or time.
+        Never,
+        /// 6.13: where a lruvec has been reclaimed from and all of files that was taken, also what was moved on for being dirty, is.
+        AllTaken,
+        /// 7.2: as the classic LRU.
+        AllIsolated,
+    }
+
+    /// What the multi-gen LRU of one kernel does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct GenFeatures {
+        /// 6.7, 6.14, 7.2.
+        pub placement: Placement,
+        /// 6.3, 7.2.
+        pub eviction_loop: EvictionLoop,
+        /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
+        /// protect counts less, as with the classic LRU.
+        pub scans_what_is_asked: bool,
+        /// 6.13, 7.2.
+        pub wakes_flushers: FlusherRule,
+        /// 7.1: reclaim for a memory cgroup stops at a lruvec once it has enough.
+        pub stops_for_cgroups: bool,
+        /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
+        /// types are compared by all their tiers.
+        pub types_apart: bool,
+        /// A folio under writeback, or a dirty one of a file, is moved on instead of being isolated. Not in 7.2, nor in
+        /// late releases of 6.12.
+        pub sorts_writeback: bool,
+        /// 7.2: a page fault marks what it reads accessed instead of active.
+        pub faults_mark_accessed: bool,
+        /// 6.5: every refault counts as `workingset_refault`, not only recent ones.
+        pub counts_all_refaults: bool,
+        /// 6.7: a walk over groups ends with the generation of groups that it began with (`min_ttl_ms` needs it).
+        pub walks_one_generation: bool,
+        /// 6.7: a restored folio has all its accesses, not only `PG_workingset`, and one access less is needed for it.
+        pub restores_refs: bool,
+        /// 6.14.
+        pub refs_scheme: RefsScheme,
+        /// 6.14.
+        pub recent_rule: RecentRule,
+        /// 6.5, 6.14, 7.2.
+        pub activate_rule: ActivateRule,
+        /// refault-distance-4: without its memory cgroup no shadow is recent; before, the root's generations were asked.
+        pub recent_needs_memcg: bool,
+        /// refault-distance-6: shadows also keep `nonresident_age`, and a refault within the distance promotes.
+        pub refault_distance: Option<StoredSeq>,
+    }
 }
 
 /// What keeps folios in the order in which they are reclaimed. Where one does other than another, `crates/mm/src/lru/kind.rs` asks
@@ -149,31 +153,34 @@ impl Lru {
     }
 }
 
-/// What one kernel does to reclaim memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReclaimFeatures {
-    /// refault-distance-1.
-    pub distance_rule: DistanceRule,
-    /// 6.2: a page of input or output costs as much as 32 pages looked at in vain, which cost too (`lru_note_cost`); before,
-    /// only pages written or read again did.
-    pub rotations_cost: bool,
-    /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
-    /// Not with refault-distance-1.
-    pub ages_on_activation: bool,
-    /// 7.1: shadows of anonymous pages leave bits to the count of users of their swap entry.
-    pub anon_shadows_narrower: bool,
-    /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it has them brought up
-    /// to date whenever enough has changed.
-    pub reads_late_stats: bool,
-    /// 7.1: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
-    pub counts_cgroup_reclaim: bool,
-    /// 6.9: a kswapd that has freed nothing down to the lowest priority begins again, and reclaims anonymous pages even where
-    /// there are many inactive pages of files (`cache_trim_mode`).
-    pub retries_without_cache_trim: bool,
-    /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
-    pub caps_compact_gap: bool,
-    /// The multi-gen LRU from 6.1 on, unless it is off.
-    pub lru: Lru,
+features! {
+    /// What one kernel does to reclaim memory.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReclaimFeatures {
+        /// refault-distance-1.
+        pub distance_rule: DistanceRule,
+        /// 6.2: a page of input or output costs as much as 32 pages looked at in vain, which cost too (`lru_note_cost`); before,
+        /// only pages written or read again did.
+        pub rotations_cost: bool,
+        /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
+        /// Not with refault-distance-1.
+        pub ages_on_activation: bool,
+        /// 7.1: shadows of anonymous pages leave bits to the count of users of their swap entry.
+        pub anon_shadows_narrower: bool,
+        /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it has them brought up
+        /// to date whenever enough has changed.
+        pub reads_late_stats: bool,
+        /// 7.1: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
+        pub counts_cgroup_reclaim: bool,
+        /// 6.9: a kswapd that has freed nothing down to the lowest priority begins again, and reclaims anonymous pages even where
+        /// there are many inactive pages of files (`cache_trim_mode`).
+        pub retries_without_cache_trim: bool,
+        /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
+        pub caps_compact_gap: bool,
+    } with parts {
+        /// The multi-gen LRU from 6.1 on, unless it is off.
+        pub lru: Lru,
+    }
 }
 
 impl GenFeatures {

@@ -22,29 +22,33 @@
 //! (6.11 and later), `ondemand_readahead` and `try_context_readahead` there (before); `do_sync_mmap_readahead` in
 //! mm/filemap.c.
 
-/// What one kernel does differently from another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadaheadFeatures {
-    /// Until 6.5: the position moves while a request is still being served, so the rest of a request looks sequential.
-    pub position_moves_within_request: bool,
-    /// Until 6.10: a page that is missing where the last window ended, or where its marker was, continues the window.
-    pub miss_continues_window: bool,
-    /// Until 6.10: if a window's length of pages behind a marker is in memory, reading goes on behind them; later
-    /// nothing is read.
-    pub reads_past_cached: bool,
-    /// 6.13, and before that in the stable series of 6.12: a window that was made longer than usual by a large request stays so.
-    pub keeps_long_windows: bool,
-    /// 6.17: how large folios are is kept with the open file, a miss begins with single pages, and windows that a marker
-    /// begins end at a multiple of the folios that they are to come in (of four pages where the file system has no large
-    /// ones). Before, the folio that has the marker says how large the next are, and a miss begins with four pages.
-    pub order_of_open_file: bool,
-    /// Until 6.7: a marker that is to be in the middle of a folio goes to the next one; later, to that one.
-    pub marks_next_folio: bool,
-    /// 6.9: folios of two pages exist.
-    pub has_order_1: bool,
-    /// 6.11, and from 6.14 on; 6.12.5 and 6.13 undid it. Where a folio does not fit because some of its pages are in memory, the rest
-    /// of the window comes page by page; otherwise as much as the window has, from there on.
-    pub shortens_fallback: bool,
+use crate::features::by_name::features;
+
+features! {
+    /// What one kernel does differently from another one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReadaheadFeatures {
+        /// Until 6.5: the position moves while a request is still being served, so the rest of a request looks sequential.
+        pub position_moves_within_request: bool,
+        /// Until 6.10: a page that is missing where the last window ended, or where its marker was, continues the window.
+        pub miss_continues_window: bool,
+        /// Until 6.10: if a window's length of pages behind a marker is in memory, reading goes on behind them; later
+        /// nothing is read.
+        pub reads_past_cached: bool,
+        /// 6.13, and before that in the stable series of 6.12: a window that was made longer than usual by a large request stays so.
+        pub keeps_long_windows: bool,
+        /// 6.17: how large folios are is kept with the open file, a miss begins with single pages, and windows that a marker
+        /// begins end at a multiple of the folios that they are to come in (of four pages where the file system has no large
+        /// ones). Before, the folio that has the marker says how large the next are, and a miss begins with four pages.
+        pub order_of_open_file: bool,
+        /// Until 6.7: a marker that is to be in the middle of a folio goes to the next one; later, to that one.
+        pub marks_next_folio: bool,
+        /// 6.9: folios of two pages exist.
+        pub has_order_1: bool,
+        /// 6.11, and from 6.14 on; 6.12.5 and 6.13 undid it. Where a folio does not fit because some of its pages are in memory, the rest
+        /// of the window comes page by page; otherwise as much as the window has, from there on.
+        pub shortens_fallback: bool,
+    }
 }
 
 impl ReadaheadFeatures {

@@ -1,0 +1,491 @@
+//! Features by name: every switch of every mechanism, set alone or in combination.
+//!
+//! ```text
+//!   features! { pub struct NumaFeatures { ... } }    a struct of switches, each with its meaning as a doc comment
+//!                     │
+//!                     ├─► Features::set("numa.large_folios", "off")    variants such as 6.18:numa.large_folios=off
+//!                     ├─► Features::get
+//!                     └─► Feature::all()                               mmtwin list features
+//! ```
+//!
+//! A feature is `MECHANISM.FIELD`. Its words are `on` and `off`, the values of an enum in lower case, or a number; an optional
+//! one takes `off` as well. When each came, and how that is known, is in `dates.toml`. A combination that no kernel could have,
+//! because one of its features has nothing to work on, is refused with the reason ([`NEEDS`]).
+
+use super::sched::SchedFeatures;
+use super::{Features, FreeMemory};
+use crate::address_space::huge_memory::features::FolioFeatures;
+use crate::hugetlb::features::{HugetlbFeatures, SplitPass};
+use crate::lru::vmscan::features::{GenFeatures, Lru, ReclaimFeatures};
+use crate::numa::features::NumaFeatures;
+use crate::page_cache::readahead::policy::ReadaheadFeatures;
+use crate::sysctl::most_like;
+use thiserror::Error;
+
+/// A value that a feature can have.
+pub trait FeatureValue: Copy {
+    /// The words that stand for values, or what they look like.
+    fn words() -> Vec<String>;
+
+    /// The word of this value.
+    fn word(self) -> String;
+
+    /// The value of a word.
+    fn of_word(word: &str) -> Option<Self>;
+}
+
+impl FeatureValue for bool {
+    fn words() -> Vec<String> {
+        vec!["on".into(), "off".into()]
+    }
+
+    fn word(self) -> String {
+        if self { "on".into() } else { "off".into() }
+    }
+
+    fn of_word(word: &str) -> Option<bool> {
+        ["off", "on"].iter().position(|other| *other == word).map(|at| at == 1)
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {
+        $(impl FeatureValue for $type {
+            fn words() -> Vec<String> {
+                vec!["a number".into()]
+            }
+
+            fn word(self) -> String {
+                self.to_string()
+            }
+
+            fn of_word(word: &str) -> Option<$type> {
+                word.parse().ok()
+            }
+        })*
+    };
+}
+
+numbers! { u8, u32 }
+
+impl<T: FeatureValue> FeatureValue for Option<T> {
+    fn words() -> Vec<String> {
+        let mut words = T::words();
+        words.push("off".into());
+        words
+    }
+
+    fn word(self) -> String {
+        self.map_or("off".into(), T::word)
+    }
+
+    fn of_word(word: &str) -> Option<Option<T>> {
+        if word == "off" { Some(None) } else { T::of_word(word).map(Some) }
+    }
+}
+
+/// The words of an enum whose values are named one by one, because its own names do not say enough.
+pub(crate) fn words_of<T>(named: &[(&str, T)]) -> Vec<String> {
+    named.iter().map(|(word, _)| word.to_string()).collect()
+}
+
+/// The word of a value among them.
+pub(crate) fn word_of<T: PartialEq>(named: &[(&str, T)], value: T) -> String {
+    named.iter().find(|(_, other)| *other == value).map_or("other".into(), |(word, _)| word.to_string())
+}
+
+/// The value of a word among them.
+pub(crate) fn value_of<T: Copy>(named: &[(&str, T)], word: &str) -> Option<T> {
+    named.iter().find(|(other, _)| *other == word).map(|(_, value)| *value)
+}
+
+/// `LastLevelOverThreeBatches` as `last_level_over_three_batches`.
+pub(crate) fn snake_case(name: &str) -> String {
+    let mut word = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_uppercase() && at > 0 && !word.ends_with('_') {
+            word.push('_');
+        }
+        word.extend(letter.to_lowercase());
+    }
+    word
+}
+
+/// A switch of a struct of features.
+pub(crate) struct Field<S> {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub words: fn() -> Vec<String>,
+    pub word: fn(&S) -> String,
+    /// False if there is no such word.
+    pub set: fn(&mut S, &str) -> bool,
+}
+
+/// A struct of features.
+pub(crate) trait FeatureSet: 'static + Sized {
+    const FIELDS: &'static [Field<Self>];
+}
+
+/// Declares structs of features, and enums that are values of features, whose words are their names.
+macro_rules! features {
+    () => {};
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident { $($fields:tt)* } with parts { $($parts:tt)* }
+        $($rest:tt)*
+    ) => {
+        $crate::features::by_name::feature_struct! { $(#[$attribute])* $name { $($fields)* } { $($parts)* } }
+        $crate::features::by_name::features! { $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident { $($fields:tt)* }
+        $($rest:tt)*
+    ) => {
+        $crate::features::by_name::feature_struct! { $(#[$attribute])* $name { $($fields)* } {} }
+        $crate::features::by_name::features! { $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        pub enum $name:ident { $($(#[$value_attribute:meta])* $value:ident,)* }
+        $($rest:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub enum $name { $($(#[$value_attribute])* $value,)* }
+
+        impl $crate::features::by_name::FeatureValue for $name {
+            fn words() -> Vec<String> {
+                [$(stringify!($value)),*].map($crate::features::by_name::snake_case).into()
+            }
+
+            fn word(self) -> String {
+                $crate::features::by_name::snake_case(match self { $($name::$value => stringify!($value)),* })
+            }
+
+            fn of_word(word: &str) -> Option<$name> {
+                [$($name::$value),*].into_iter().find(|value| value.word() == word)
+            }
+        }
+
+        $crate::features::by_name::features! { $($rest)* }
+    };
+}
+
+/// A struct of [`features!`]: switches, and structs of switches of their own.
+macro_rules! feature_struct {
+    (
+        $(#[$attribute:meta])*
+        $name:ident
+        { $($(#[doc = $doc:literal])* pub $field:ident: $type:ty $(=> $range:expr)?,)* }
+        { $($(#[doc = $part_doc:literal])* pub $part:ident: $part_type:ty,)* }
+    ) => {
+        $(#[$attribute])*
+        pub struct $name {
+            $($(#[doc = $doc])* pub $field: $type,)*
+            $($(#[doc = $part_doc])* pub $part: $part_type,)*
+        }
+
+        impl $crate::features::by_name::FeatureSet for $name {
+            const FIELDS: &'static [$crate::features::by_name::Field<$name>] = &[$(
+                $crate::features::by_name::Field {
+                    name: stringify!($field),
+                    description: concat!($($doc),*),
+                    words: $crate::features::by_name::feature_words!($type $(, $range)?),
+                    word: |set| $crate::features::by_name::FeatureValue::word(set.$field),
+                    set: $crate::features::by_name::feature_set!($field, $type $(, $range)?),
+                }
+            ),*];
+        }
+    };
+}
+
+/// What words a field of [`features!`] takes.
+macro_rules! feature_words {
+    ($type:ty) => {
+        <$type as $crate::features::by_name::FeatureValue>::words
+    };
+    ($type:ty, $range:expr) => {
+        || vec![format!("{} to {}", $range.start(), $range.end())]
+    };
+}
+
+/// How a field of [`features!`] takes a word.
+macro_rules! feature_set {
+    ($field:ident, $type:ty) => {
+        |set, word| {
+            let value = <$type as $crate::features::by_name::FeatureValue>::of_word(word);
+            value.inspect(|value| set.$field = *value).is_some()
+        }
+    };
+    ($field:ident, $type:ty, $range:expr) => {
+        |set, word| {
+            let value = <$type as $crate::features::by_name::FeatureValue>::of_word(word);
+            value.filter(|value| $range.contains(value)).inspect(|value| set.$field = *value).is_some()
+        }
+    };
+}
+
+pub(crate) use {feature_set, feature_struct, feature_words, features};
+
+impl FeatureValue for FreeMemory {
+    fn words() -> Vec<String> {
+        words_of(FREE_MEMORY)
+    }
+
+    fn word(self) -> String {
+        word_of(FREE_MEMORY, self)
+    }
+
+    fn of_word(word: &str) -> Option<FreeMemory> {
+        value_of(FREE_MEMORY, word)
+    }
+}
+
+const FREE_MEMORY: &[(&str, FreeMemory)] = &[
+    ("factor", FreeMemory::Factor { capped: false }),
+    ("capped_factor", FreeMemory::Factor { capped: true }),
+    ("count", FreeMemory::Count),
+];
+
+/// A feature as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// `MECHANISM.FIELD`.
+    pub path: String,
+    /// The struct that has the field, as `dates.toml` names it.
+    pub structure: &'static str,
+    /// What it does.
+    pub description: String,
+    /// The words that it takes.
+    pub words: Vec<String>,
+    /// What it needs, in words, where other features must be there.
+    pub needs: Option<&'static str>,
+}
+
+impl Feature {
+    /// All features, mechanism by mechanism.
+    pub fn all() -> Vec<Feature> {
+        let mut all = Vec::new();
+        list::<Features>("pcp", "Features", &mut all);
+        list::<HugetlbFeatures>("hugetlb", "HugetlbFeatures", &mut all);
+        list::<ReclaimFeatures>("reclaim", "ReclaimFeatures", &mut all);
+        list::<GenFeatures>("mglru", "GenFeatures", &mut all);
+        list::<ReadaheadFeatures>("readahead", "ReadaheadFeatures", &mut all);
+        list::<NumaFeatures>("numa", "NumaFeatures", &mut all);
+        list::<SchedFeatures>("sched", "SchedFeatures", &mut all);
+        list::<FolioFeatures>("folios", "FolioFeatures", &mut all);
+        all
+    }
+
+    /// The name of the field.
+    pub fn field(&self) -> &str {
+        self.path.split_once('.').map_or("", |(_, field)| field)
+    }
+}
+
+fn list<S: FeatureSet>(mechanism: &str, structure: &'static str, all: &mut Vec<Feature>) {
+    all.extend(S::FIELDS.iter().map(|field| {
+        let path = format!("{mechanism}.{}", field.name);
+        Feature {
+            structure,
+            description: field.description.split_whitespace().collect::<Vec<_>>().join(" "),
+            words: (field.words)(),
+            needs: NEEDS.iter().find(|need| need.feature == path).map(|need| need.what),
+            path,
+        }
+    }));
+}
+
+/// Why a feature was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FeatureError {
+    /// There is no such feature.
+    #[error("{path}: no such feature; most like it: {}; `mmtwin list features` has all", like(path))]
+    Unknown { path: String },
+    /// It has no such value.
+    #[error("{path} = {word}: it takes {}", words.join(", "))]
+    Word { path: String, word: String, words: Vec<String> },
+    /// It has nothing to work on in this kernel.
+    #[error("{path} = {word}: no kernel could have it: {what}")]
+    Needs { path: String, word: String, what: &'static str },
+}
+
+fn like(path: &str) -> String {
+    let all = Feature::all();
+    most_like(path, all.iter().map(|feature| feature.path.as_str()))
+}
+
+/// What a feature needs to be there.
+struct Need {
+    feature: &'static str,
+    what: &'static str,
+    is_missing: fn(&Features) -> bool,
+}
+
+/// What features need. A need is looked at whenever a feature is set, whichever it is.
+const NEEDS: &[Need] = &[
+    Need {
+        feature: "pcp.auto_tuning",
+        what: "pcp.auto_tuning moves pcp->high between the bounds of pcp.high_bounds",
+        is_missing: |f| f.auto_tuning.is_some() && !f.high_bounds,
+    },
+    Need {
+        feature: "pcp.below_high_tested_once",
+        what: "pcp.below_high_tested_once spares a test that pcp.below_high makes",
+        is_missing: |f| f.below_high_tested_once && !f.below_high,
+    },
+    Need {
+        feature: "pcp.late_free_high",
+        what: "pcp.late_free_high compares free_count, which pcp.free_memory = count keeps",
+        is_missing: |f| f.late_free_high && f.free_memory != FreeMemory::Count,
+    },
+    Need {
+        feature: "pcp.chunked_decay",
+        what: "pcp.chunked_decay gives back what pcp.auto_tuning takes from pcp->high",
+        is_missing: |f| f.chunked_decay && f.auto_tuning.is_none(),
+    },
+    Need {
+        feature: "numa.turns_windows_first",
+        what: "numa.turns_windows_first turns the windows of numa.accessing_pids",
+        is_missing: |f| {
+            f.numa.turns_windows_first && f.numa.accessing_pids.is_none_or(|pids| !pids.has_windows())
+        },
+    },
+    Need {
+        feature: "hugetlb.split_pass_stops",
+        what: "hugetlb.split_pass_stops ends a pass of hugetlb.split_pass",
+        is_missing: |f| f.hugetlb.split_pass_stops && f.hugetlb.split_pass == SplitPass::None,
+    },
+];
+
+impl Features {
+    /// Sets the feature `path` to the value of `word`; on error nothing changes.
+    pub fn set(&mut self, path: &str, word: &str) -> Result<(), FeatureError> {
+        let unknown = || FeatureError::Unknown { path: path.into() };
+        let (mechanism, field) = path.split_once('.').ok_or_else(unknown)?;
+        let mut changed = *self;
+        let set = match mechanism {
+            "pcp" => set_field(&mut changed, field, word),
+            "hugetlb" => set_field(&mut changed.hugetlb, field, word),
+            "reclaim" => set_field(&mut changed.reclaim, field, word),
+            "mglru" => match &mut changed.reclaim.lru {
+                Lru::MultiGen(generations) => set_field(generations, field, word),
+                Lru::Classic => {
+                    let what = "this kernel has the classic LRU only";
+                    return Err(FeatureError::Needs { path: path.into(), word: word.into(), what });
+                }
+            },
+            "readahead" => set_field(&mut changed.readahead, field, word),
+            "numa" => set_field(&mut changed.numa, field, word),
+            "sched" => set_field(&mut changed.sched, field, word),
+            "folios" => set_field(&mut changed.folios, field, word),
+            _ => None,
+        };
+        set.ok_or_else(unknown)?.map_err(|words| FeatureError::Word {
+            path: path.into(),
+            word: word.into(),
+            words,
+        })?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Refuses a combination that no kernel could have.
+    pub fn check(&self) -> Result<(), FeatureError> {
+        match NEEDS.iter().find(|need| (need.is_missing)(self)) {
+            Some(need) => Err(FeatureError::Needs {
+                path: need.feature.into(),
+                word: self.word(need.feature).unwrap_or_default(),
+                what: need.what,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The word of the feature `path`; none if there is no such feature, or if it belongs to an LRU that this kernel lacks.
+    pub fn word(&self, path: &str) -> Option<String> {
+        let (mechanism, field) = path.split_once('.')?;
+        match mechanism {
+            "pcp" => field_word(self, field),
+            "hugetlb" => field_word(&self.hugetlb, field),
+            "reclaim" => field_word(&self.reclaim, field),
+            "mglru" => match &self.reclaim.lru {
+                Lru::MultiGen(generations) => field_word(generations, field),
+                Lru::Classic => None,
+            },
+            "readahead" => field_word(&self.readahead, field),
+            "numa" => field_word(&self.numa, field),
+            "sched" => field_word(&self.sched, field),
+            "folios" => field_word(&self.folios, field),
+            _ => None,
+        }
+    }
+}
+
+/// Sets a field of a struct; none if it has no such field, an error with the right words if the field has no such value.
+fn set_field<S: FeatureSet>(set: &mut S, field: &str, word: &str) -> Option<Result<(), Vec<String>>> {
+    let field = S::FIELDS.iter().find(|other| other.name == field)?;
+    Some(if (field.set)(set, word) { Ok(()) } else { Err((field.words)()) })
+}
+
+fn field_word<S: FeatureSet>(set: &S, field: &str) -> Option<String> {
+    S::FIELDS.iter().find(|other| other.name == field).map(|field| (field.word)(set))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::RELEASES;
+    use crate::{Series, Variant};
+
+    #[test]
+    fn every_feature_of_every_variant_can_be_read_and_set_to_what_it_is() {
+        let all = Feature::all();
+        assert!(all.len() > 90, "{}", all.len());
+        for variant in Series::ALL.iter().flat_map(Series::variants) {
+            variant.features.check().unwrap();
+            for Feature { path, .. } in &all {
+                let Some(word) = variant.features.word(path) else {
+                    assert!(path.starts_with("mglru."), "{path}");
+                    continue;
+                };
+                let mut features = variant.features;
+                features.set(path, &word).unwrap_or_else(|error| panic!("{}: {error}", variant.name));
+                assert_eq!(features, variant.features, "{}: {path}", variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_feature_is_set_alone() {
+        let (release, _) = RELEASES[0];
+        for Feature { path, words, .. } in Feature::all() {
+            for word in words.iter().filter(|word| !word.contains(' ')) {
+                let mut features = Variant::of_release(release).unwrap().features;
+                features.set(&path, word).unwrap();
+                assert_eq!(features.word(&path).as_ref(), Some(word), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_features_are_refused() {
+        let mut features = Variant::of_release("6.18").unwrap().features;
+        let before = features;
+        for (path, word, says) in [
+            ("pcp.autotuning", "on", "pcp.auto_tuning"),
+            ("auto_tuning", "on", "pcp.auto_tuning"),
+            ("pcp.scale_refills", "yes", "on, off"),
+            ("pcp.folio_batch", "0", "1 to 31"),
+        ] {
+            let error = features.set(path, word).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+            assert_eq!(features, before);
+        }
+        features.set("pcp.high_bounds", "off").unwrap();
+        assert!(features.check().unwrap_err().to_string().contains("pcp.auto_tuning = eighth"));
+        let mut classic = Variant::of_release("6.18").unwrap().features;
+        classic.reclaim = classic.reclaim.classic();
+        assert!(classic.set("mglru.types_apart", "on").unwrap_err().to_string().contains("classic LRU"));
+    }
+}
