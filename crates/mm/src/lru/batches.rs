@@ -1,13 +1,4 @@
-//! On and off the LRU lists, by way of batches of each CPU.
-//!
-//! ```text
-//!   new folio ──► lru_add        ─┐   full (15, or 31 from 6.9 on), or drained by reclaim:
-//!   used again ─► lru_activate   ─┼─► the lruvec's lock once, and all of them onto their lists
-//!   written ────► lru_move_tail  ─┘
-//! ```
-//!
-//! So a folio can have been used for a while before reclaim can see it. A large folio does not wait. In the kernel: `folio_add_lru`,
-//! `folio_mark_accessed`, `folio_batch_move_lru`, `lru_add_drain_cpu` in mm/swap.c.
+//! The folio batches of each CPU, through which folios are added to the LRU lists and moved on them.
 
 use crate::address_space::VmFlags;
 use crate::address_space::mlock;
@@ -21,7 +12,7 @@ use crate::lru::policy::AddedBy;
 use crate::lru::workingset::policy::age_by_activation;
 use machine::Cpu;
 
-/// What happens to the folios of a batch.
+/// What draining does to the folios of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
     Add,
@@ -30,7 +21,7 @@ enum Move {
 }
 
 impl Move {
-    /// In the order in which they are drained.
+    /// All batches, in the order in which `lru_add_drain_cpu` drains them.
     const ALL: [Move; 3] = [Move::Add, Move::ToTail, Move::Activate];
 }
 
@@ -45,14 +36,15 @@ impl FolioBatches {
 }
 
 impl Kernel<'_> {
-    /// Puts a new folio on its way to a list.
+    /// Adds a new folio to this CPU's batch for the LRU lists (`folio_add_lru`).
     #[inline]
     pub(crate) fn folio_add_lru(&mut self, id: FolioId, by: AddedBy) {
         self.note_new_folio(id, by);
         self.add_to_batch(Move::Add, id);
     }
 
-    /// The same for a folio of an area with these flags, which it is new in (`folio_add_lru_vma`).
+    /// Like `folio_add_lru`, but for a folio that is new in a VMA with these flags: in a `VM_LOCKED` one it
+    /// becomes mlocked (`folio_add_lru_vma`).
     #[inline]
     pub(crate) fn folio_add_lru_vma(&mut self, id: FolioId, flags: VmFlags, by: AddedBy) {
         if flags.has(VmFlags::LOCKED) {
@@ -71,7 +63,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// A folio that is not active was used a second time.
+    /// Activates a folio that was accessed a second time: through a batch if it is on a list, or by its flag
+    /// if it is still in this CPU's `lru_add` batch.
     #[inline(never)]
     pub(super) fn mark_active(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
@@ -88,7 +81,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Has a folio become active with the next batch, if it is on a list; whether it is.
+    /// Adds a folio that is on a list to this CPU's batch of those to be activated (`folio_activate`).
+    /// Returns whether it was on one.
     #[inline]
     pub(crate) fn folio_activate(&mut self, id: FolioId) -> bool {
         let on_list = self.parts.lrus.folios.flags[id].take(FolioFlags::LRU);
@@ -98,7 +92,7 @@ impl Kernel<'_> {
         on_list
     }
 
-    /// Puts a folio that is to be reclaimed at the tail of its list now that it is written
+    /// Moves a folio whose writeback has ended to the tail of its list, as reclaim asked for by `PG_reclaim`
     /// (`folio_rotate_reclaimable`).
     pub(crate) fn folio_rotate_reclaimable(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
@@ -109,7 +103,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts what `cpu` has in batches onto lists (`lru_add_drain`).
+    /// Drains all batches of this CPU (`lru_add_drain`).
     pub(crate) fn lru_add_drain(&mut self) {
         for kind in Move::ALL {
             self.drain_batch(kind);
@@ -157,14 +151,14 @@ impl Kernel<'_> {
         *self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind) = batch;
     }
 
-    /// Empties the batches of all CPUs, each of which pays for its own (`lru_add_drain_all`).
+    /// Drains the batches of all CPUs, each of which pays for its own (`lru_add_drain_all`).
     pub fn lru_add_drain_all(&mut self) {
         (0..self.parts.lrus.folio_batches.len()).for_each(|cpu| self.on_cpu(Cpu(cpu as u16)).lru_add_drain());
     }
 }
 
 impl Lrus {
-    /// Takes a folio that is to be freed off its list, or out of a batch.
+    /// Removes a folio that is to be freed from its list or from the batch that holds it.
     pub(crate) fn folio_leave_lru(&mut self, id: FolioId) {
         let folio = self.folios[id];
         if self.folios.flags[id].has(FolioFlags::LRU) {
@@ -176,7 +170,7 @@ impl Lrus {
                 let batch = batches.of(kind);
                 if let Some(place) = batch.iter().position(|&batched| batched == id) {
                     batch.remove(place);
-                    // What is to be activated or rotated stays on its list meanwhile.
+                    // A folio that is to be activated or rotated stays on its list meanwhile.
                     if kind != Move::Add {
                         self.lruvecs[folio.lruvec].remove(&mut self.folios, id, true);
                     }
@@ -186,7 +180,7 @@ impl Lrus {
         }
     }
 
-    /// Finds the folios that are in batches; panics with one that is in the wrong state.
+    /// Marks the folios in batches as found; panics if one is in the wrong state.
     pub(crate) fn validate_batches(&self, census: &mut Census) {
         for batches in &self.folio_batches {
             for &id in &batches.lru_add {

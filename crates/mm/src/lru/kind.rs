@@ -1,20 +1,21 @@
-//! What each LRU does where the rest of the kernel meets it.
+//! What the classic and the multi-gen LRU each do where the rest of the kernel meets them.
 //!
 //! ```text
 //!                         Classic                               MultiGen
-//!   new in a page fault   as any other                          taken for used
+//!   folio of a fault      as any other                          counts as used
 //!   used again            active from the second time on        counted, up to the last tier
-//!   onto a list           active or inactive                    a generation
-//!   kswapd, first         fills inactive lists                  new generations (6.1); is anything old enough to go?
-//!   of a node             all groups, what may be deactivated?  all groups (6.1), or groups in turn (6.3)
-//!   of a lruvec           lists in balance                      the oldest generation
-//!   young entries         say it of their folio                 and of what lies around it
-//!   age of a shadow       that of the lruvec reclaimed for      that of the folio's own
+//!   added to a list       active or inactive                    a generation
+//!   kswapd, first         fills inactive lists                  new generations (6.1); is anything old?
+//!   shrinks a node        all memcgs, what may be deactivated?  all memcgs (6.1), or memcgs in turn (6.3)
+//!   shrinks a lruvec      lists in balance                      the oldest generation
+//!   young PTEs            say that their folio is used          and that the PTEs around are worth a look
+//!   age of a shadow       that of the lruvec reclaimed for      that of the folio's own lruvec
 //! ```
 //!
-//! Mechanics ask here which LRU is in use and nowhere else; decisions are told. A third one is a value of [`Lru`], a folder beside
-//! [`mglru`], and a case in each `match` below and in `policy.rs` files. `lru_gen/enabled` changes from one to the other
-//! at run time. In the kernel: `lru_gen_enabled` in include/linux/mm_inline.h and where it is asked.
+//! The mechanics ask here, and nowhere else, which LRU is in use; functions of policy get it as an argument.
+//! A third LRU is a value of [`Lru`], a folder beside [`mglru`], and an arm of each `match` below and in the
+//! `policy.rs` files. `lru_gen/enabled` changes from one to the other at run time. In the kernel:
+//! `lru_gen_enabled` in include/linux/mm_inline.h and its callers.
 
 use crate::address_space::Mappings;
 use crate::kernel::Kernel;
@@ -29,7 +30,8 @@ use crate::lru::vmscan::features::{Lru, ReclaimFeatures};
 use machine::Node;
 
 impl Kernel<'_> {
-    /// A folio that is new in memory is on its way to a list.
+    /// Notes how a folio that is about to be added to the LRU came into memory: the multi-gen LRU takes a
+    /// page fault for an access.
     #[inline]
     pub(in crate::lru) fn note_new_folio(&mut self, id: FolioId, by: AddedBy) {
         match &self.parts.lrus.lru {
@@ -40,7 +42,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Notes that a folio was used through a file descriptor, or that a page-table entry that goes away was young.
+    /// Notes an access to a folio through a file descriptor, or that a PTE that is being unmapped was young
+    /// (`folio_mark_accessed`).
     #[inline]
     pub fn folio_mark_accessed(&mut self, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
@@ -52,7 +55,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What kswapd does on a node before it evicts (`kswapd_age_node`).
+    /// Ages the lists of a node before kswapd evicts from it (`kswapd_age_node`).
     pub(in crate::lru) fn kswapd_age_node(&mut self, node: Node, sc: &mut ScanControl) {
         match self.parts.lrus.lru {
             Lru::Classic => self.age_active_anon(node, sc),
@@ -64,7 +67,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims from all groups below the target, on one node.
+    /// Reclaims on one node from the target memcg and all below it (`shrink_node`).
     pub(in crate::lru) fn shrink_node_lists(&mut self, node: Node, sc: &mut ScanControl) {
         match self.parts.lrus.lru {
             Lru::MultiGen(f) if memcgs_take_turns(&f, sc.is_for_cgroup()) => {
@@ -78,7 +81,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims from the lists of one group on a node.
+    /// Reclaims from one lruvec (`shrink_lruvec`, `lru_gen_shrink_lruvec`).
     pub(in crate::lru) fn shrink_one_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
         match self.parts.lrus.lru {
             Lru::Classic => self.shrink_lruvec(lruvec, sc),
@@ -86,7 +89,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaim has met a folio that the entries `young` were young of.
+    /// Tells the LRU of the PTEs `young` in which the rmap walk of reclaim has found and cleared the accessed
+    /// bit: the multi-gen LRU looks at those around them too (`lru_gen_look_around`).
     pub(in crate::lru) fn note_young_entries(&mut self, id: FolioId, young: &Mappings, sc: &ScanControl) {
         match self.parts.lrus.lru {
             Lru::MultiGen(f) if !young.is_empty() => self.lru_gen_look_around(id, &f, young, sc.mm_walk),
@@ -94,7 +98,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What decides on reclaim and refaults now.
+    /// The features that decide on reclaim and refaults, with the LRU in use now.
     #[inline]
     pub(crate) fn reclaim_features(&self) -> ReclaimFeatures {
         ReclaimFeatures { lru: self.parts.lrus.lru, ..self.on.features.reclaim }
@@ -102,13 +106,12 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// The LRU in use.
     #[inline]
     pub(crate) fn lru(&self) -> Lru {
         self.lru
     }
 
-    /// Whether a folio with these flags becomes active when it is used through a file descriptor next.
+    /// Whether `folio_mark_accessed` makes a folio with these flags active.
     #[inline]
     pub(crate) fn is_activated_by_use(&self, flags: FolioFlags) -> bool {
         match self.lru {
@@ -117,7 +120,7 @@ impl Lrus {
         }
     }
 
-    /// The lists whose age the shadow of a folio keeps, reclaim being for the group `target`.
+    /// The lruvec whose age goes into the shadow of a folio that reclaim for `target` evicts.
     pub(in crate::lru) fn lruvec_of_shadow(&self, id: FolioId, target: Memcg) -> LruvecId {
         let own = self.folios[id].lruvec;
         match self.lru {
@@ -128,7 +131,8 @@ impl Lrus {
 }
 
 impl Lruvec {
-    /// Puts a folio on the list that its flags name: at the head, or at the tail if it is to go next.
+    /// Adds a folio to the list that its flags name (`lruvec_add_folio`), at the head, or at the tail if it
+    /// is to be reclaimed next.
     #[inline(always)]
     pub fn add(&mut self, folios: &mut Folios, lru: &Lru, id: FolioId, end: ListEnd) {
         match lru {
@@ -140,7 +144,7 @@ impl Lruvec {
         }
     }
 
-    /// The lists that hold nothing while this LRU is in use, those of locked memory left aside.
+    /// The lists that are empty while `lru` is in use. The unevictable list belongs to both LRUs.
     pub(in crate::lru) fn unused_lists(&self, lru: &Lru) -> Vec<ListHead> {
         match lru {
             Lru::Classic => self.generations.lists().collect(),

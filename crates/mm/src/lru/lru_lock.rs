@@ -1,47 +1,36 @@
-//! What else a page fault locks, and reclaim: the LRU list vector of its cgroup and node.
-//!
-//! ```text
-//!   fault ─► per-CPU folio batch [15 or 31] ─ full ─► lruvec lock: all of them onto the LRU list
-//!   unmap ─► batches of 32 pages ───────────────────► lruvec lock: off the list, then to the allocator
-//!   reclaim ────────────────────────────────────────► lruvec lock: looks at pages, takes some off the list
-//! ```
-//!
-//! The pages' order on the lists matters to reclaim, not to the allocator; here only the lock and its cost are
-//! modelled. All tasks of a cgroup share one lock a node, so one build in one cgroup contends where eight
-//! cgroups do not. In the kernel: `folio_add_lru`, `folio_batch_move_lru`, `folios_put_refs` in mm/swap.c.
+//! The lock of a lruvec (`lruvec->lru_lock`), which page faults, unmapping and reclaim share.
 
 use crate::account::Category;
 use crate::on_cpu::OnCpu;
 use machine::{SpinLock, Time};
 
-/// Pages that unmapping frees together (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
+/// Pages that unmapping frees at a time (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
 pub const FREE_BATCH: usize = 32;
 
-/// The lock of one cgroup's LRU lists on one node.
+/// The lock of the LRU lists of one memory cgroup on one node.
 #[derive(Clone, Debug, Default)]
 pub struct LruLock {
-    /// `lruvec->lru_lock`.
     pub lock: SpinLock,
 }
 
 impl LruLock {
-    /// Puts `pages` pages on a list, or takes them off, under one hold of the lock. The pages' own lines are in
-    /// this CPU's cache, it has just touched them.
+    /// Holds the lock for as long as it takes to add `pages` pages to a list or to remove them. Their `struct
+    /// page`s are in this CPU's cache, which has just touched them.
     pub fn move_pages(&mut self, on: &mut OnCpu, pages: usize) {
         let moves = on.machine.costs.list_move * pages as u64;
         self.section(on, moves);
     }
 
-    /// Looks at `scanned` pages at the end of a list, whose lines come from memory, and takes `taken` of them off, all of it
-    /// under one hold of the lock (`isolate_lru_folios`, `scan_folios`).
+    /// Holds the lock for as long as it takes to look at `scanned` pages at the tail of a list, whose `struct
+    /// page`s come from memory, and to isolate `taken` of them (`isolate_lru_folios`, `scan_folios`).
     pub fn isolate_pages(&mut self, on: &mut OnCpu, scanned: u64, taken: usize) {
         let costs = &on.machine.costs;
         let work = costs.paging().lru_scan * scanned + costs.list_move * taken as u64;
         self.section(on, work);
     }
 
-    /// Works under the lock. The list's head and the counters come from whoever held it before, and the section starts as cold
-    /// as any other.
+    /// Takes the lock for `work` and the cost of a section. The list head and the counters are in the cache
+    /// of the CPU that held the lock before, so their lines have to travel.
     fn section(&mut self, on: &mut OnCpu, work: Time) {
         let line = self.lock.line_to(on.machine, on.cpu);
         self.lock.acquire(on.machine, on.cpu, Category::LruLockWait);

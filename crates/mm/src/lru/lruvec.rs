@@ -1,15 +1,15 @@
-//! The LRU lists of one memory cgroup on one node.
+//! The LRU lists of one memory cgroup on one node (`struct lruvec`).
 //!
 //! ```text
-//!   classic      anon │ active   ─► inactive ─► out        file │ active ─► inactive ─► out      unevictable
+//!   classic      anon │ active ─► inactive ─► evicted    file │ active ─► inactive ─► evicted    unevictable
 //!
-//!   multi-gen    generation   max_seq     max_seq-1    ...      min_seq          2 to 4 of them, each with lists
-//!                             youngest                          oldest ─► out    by type and zone
+//!   multi-gen    generation   max_seq    max_seq-1   ...   min_seq              2 to 4 of them, each with
+//!                             youngest                     oldest ─► evicted    lists by type and zone
 //! ```
 //!
-//! Which of both is in use is for `crates/mm/src/lru/kind.rs` to say; a lruvec has the lists of both. The two youngest
-//! generations count as active. A list of generation n has number n mod 4. In the kernel: `struct lruvec` in
-//! include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
+//! `crates/mm/src/lru/kind.rs` says which of the two LRUs is in use; a lruvec has the lists of both. The two
+//! youngest generations count as active. The lists of generation n have index n mod 4. In the kernel: `struct
+//! lruvec` in include/linux/mmzone.h, `lruvec_add_folio`, `lru_gen_add_folio` in include/linux/mm_inline.h.
 
 use crate::allocator::memory_map::ZoneType;
 use crate::lru::folio::{Census, FolioFlags, FolioId, Folios, ListEnd, ListHead, LruvecId};
@@ -22,7 +22,7 @@ use crate::lru::workingset::policy::TierCounts;
 use machine::{Node, Time};
 use std::collections::VecDeque;
 
-/// Generations that exist at most.
+/// [`MAX_NR_GENS`] as the length of an array.
 pub const GENS: usize = MAX_NR_GENS as usize;
 /// Tiers of a generation (`MAX_NR_TIERS`).
 pub const TIERS: usize = 4;
@@ -31,77 +31,70 @@ pub const TIERS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum LruList {
-    /// Anonymous pages that are candidates for swap.
+    /// Anonymous pages that reclaim writes to swap next.
     InactiveAnon = 0,
-    /// Anonymous pages that were used.
+    /// Anonymous pages that have been used.
     ActiveAnon = 1,
-    /// Pages of files that are candidates for eviction.
+    /// File pages that reclaim evicts next.
     InactiveFile = 2,
-    /// Pages of files that were used.
+    /// File pages that have been used.
     ActiveFile = 3,
-    /// Pages that cannot be evicted.
+    /// Pages that cannot be evicted, as they are mlocked.
     Unevictable = 4,
 }
 
 impl LruList {
-    /// How many there are.
     pub const COUNT: usize = 5;
-    /// Those that reclaim looks at, in its order.
+    /// The lists that reclaim looks at, in its order (`for_each_evictable_lru`).
     pub const EVICTABLE: [LruList; 4] =
         [LruList::InactiveAnon, LruList::ActiveAnon, LruList::InactiveFile, LruList::ActiveFile];
 
-    /// The list of a type.
     pub fn of(lru_type: LruType, active: bool) -> LruList {
         if active { LruList::active(lru_type) } else { LruList::inactive(lru_type) }
     }
 
-    /// The list that a folio with these flags is on, unless memory stays there.
+    /// The list that a folio with these flags is on, unless it is unevictable (`folio_lru_list`).
     #[inline]
     pub fn of_flags(flags: FolioFlags) -> LruList {
         LruList::of(type_of(flags), flags.has(FolioFlags::ACTIVE))
     }
 
-    /// The active list of a type.
     pub fn active(lru_type: LruType) -> LruList {
         LruList::EVICTABLE[lru_type as usize * 2 + 1]
     }
 
-    /// The inactive list of a type.
     pub fn inactive(lru_type: LruType) -> LruList {
         LruList::EVICTABLE[lru_type as usize * 2]
     }
 
-    /// Whose list it is.
     pub fn lru_type(self) -> LruType {
         if (self as usize) < 2 { LruType::Anon } else { LruType::File }
     }
 
-    /// Whether it is an active one.
     pub fn is_active(self) -> bool {
         matches!(self, LruList::ActiveAnon | LruList::ActiveFile)
     }
 }
 
-/// What memory cgroups count of a lruvec, in pages.
+/// The counters of a lruvec that memory cgroups have of their own, in pages (`enum node_stat_item`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LruvecStat {
-    /// Lengths of lists, by [`LruList`].
+    /// Sizes of the lists (`nr_inactive_anon` and so on), indexed by [`LruList`].
     pub nr_lru: [u64; LruList::COUNT],
-    /// `workingset_refault`, by type.
+    /// `workingset_refault`, indexed by type.
     pub refault: [u64; 2],
-    /// `workingset_activate`, by type.
+    /// `workingset_activate`, indexed by type.
     pub activate: [u64; 2],
-    /// `workingset_restore`, by type.
+    /// `workingset_restore`, indexed by type.
     pub restore: [u64; 2],
 }
 
 impl LruvecStat {
-    /// Pages of files on lists.
+    /// File pages on the active and inactive lists.
     pub(crate) fn nr_file(&self) -> u64 {
         self.nr_lru[LruList::ActiveFile as usize] + self.nr_lru[LruList::InactiveFile as usize]
     }
 
-    /// Adds what another counted.
     pub fn add(&mut self, other: &LruvecStat) {
         let mine = [&mut self.refault, &mut self.activate, &mut self.restore];
         for (mine, other) in mine.into_iter().zip([other.refault, other.activate, other.restore]) {
@@ -111,30 +104,31 @@ impl LruvecStat {
     }
 }
 
-/// Counts of the multi-gen LRU, by type and tier.
+/// Counters of the multi-gen LRU in pages, indexed by type and tier.
 pub type ByTier = [[u64; TIERS]; 2];
 
-/// Generations (`struct lru_gen_folio`).
+/// The generations of a lruvec (`struct lru_gen_folio`).
 #[derive(Clone, Debug)]
 pub struct Generations {
-    /// Number of the youngest.
+    /// Sequence number of the youngest generation.
     pub max_seq: u64,
-    /// Number of the oldest, by type.
+    /// Sequence number of the oldest generation, indexed by type.
     pub min_seq: [u64; 2],
-    /// When each began, by number modulo 4.
+    /// When each generation began, indexed by number modulo 4.
     pub timestamps: [Time; GENS],
     lists: [[[ListHead; ZoneType::COUNT]; 2]; GENS],
-    /// Pages on each list.
+    /// Pages on each list, indexed by generation modulo 4, type and zone.
     pub nr_pages: [[[i64; ZoneType::COUNT]; 2]; GENS],
-    /// Moving averages of refaults and of evictions.
+    /// Moving averages of refaults and evictions, indexed by type and tier (`avg_refaulted`, `avg_total`).
     pub average: [[TierCounts; TIERS]; 2],
-    /// Evicted from the oldest generation.
+    /// Pages evicted from the oldest generation.
     pub evicted: ByTier,
-    /// Came back that were evicted from the oldest generation.
+    /// Refaults of pages that were evicted from the oldest generation.
     pub refaulted: ByTier,
-    /// Kept although their turn had come.
+    /// Pages that were moved on from the oldest generation instead of being evicted, because their tier is
+    /// protected.
     pub protected: ByTier,
-    /// Page tables that walks look at.
+    /// Bloom filters of the page tables that are worth a walk.
     pub(crate) filters: BloomFilters,
 }
 
@@ -155,7 +149,7 @@ impl Generations {
         }
     }
 
-    /// All lists, by number modulo 4, type and zone.
+    /// The lists of all generations, types and zones.
     pub(super) fn lists(&self) -> impl Iterator<Item = ListHead> + use<'_> {
         self.lists.iter().flatten().flatten().copied()
     }
@@ -165,22 +159,22 @@ impl Generations {
         self.lists[generation(seq)][lru_type as usize][zone]
     }
 
-    /// The list of the generation with number `generation` modulo 4.
+    /// The list of the generation whose number modulo 4 is `generation`.
     pub fn list_of(&self, generation: usize, lru_type: LruType, zone: usize) -> ListHead {
         self.lists[generation][lru_type as usize][zone]
     }
 
-    /// How many generations a type has (`get_nr_gens`).
+    /// Number of generations of a type (`get_nr_gens`).
     pub fn count(&self, lru_type: LruType) -> u64 {
         self.max_seq - self.min_seq[lru_type as usize] + 1
     }
 
-    /// Whether a generation with that number modulo 4 exists.
+    /// Whether a type has a generation with this number modulo 4.
     fn exists(&self, number: usize, lru_type: LruType) -> bool {
         (self.min_seq[lru_type as usize]..=self.max_seq).any(|seq| generation(seq) == number)
     }
 
-    /// Checks that the generations of a type are as many as they may be and in order; panics if not.
+    /// Panics unless a type has 2 to 4 generations that began one after the other.
     fn validate(&self, lru_type: LruType) {
         let generations = self.count(lru_type);
         assert!(
@@ -193,7 +187,7 @@ impl Generations {
         assert!(began.is_sorted(), "generations begin one after the other: {began:?}");
     }
 
-    /// Pages of a generation, in zones `..zones`.
+    /// Pages of a generation in all zones.
     pub fn size(&self, seq: u64, lru_type: LruType) -> u64 {
         self.nr_pages[generation(seq)][lru_type as usize].iter().map(|&pages| pages.max(0) as u64).sum()
     }
@@ -205,13 +199,13 @@ impl Generations {
     }
 }
 
-/// Which of the lists is that of generation `seq` (`lru_gen_from_seq`).
+/// Generation `seq` modulo 4, the index of its lists (`lru_gen_from_seq`).
 #[inline]
 pub fn generation(seq: u64) -> usize {
     (seq % MAX_NR_GENS) as usize
 }
 
-/// The lists of all memory cgroups: those of one, by node, follow each other.
+/// The lruvecs of all memory cgroups. Those of one memcg follow each other, by node.
 #[derive(Clone, Debug)]
 pub(crate) struct Lruvecs {
     lruvecs: Vec<Lruvec>,
@@ -219,43 +213,39 @@ pub(crate) struct Lruvecs {
 }
 
 impl Lruvecs {
-    /// Those of no group, on a machine of so many nodes.
+    /// Makes the table for a machine with `nodes` nodes; it begins without any memcg.
     pub fn new(nodes: usize) -> Lruvecs {
         Lruvecs { lruvecs: Vec::new(), nodes }
     }
 
-    /// Those of a new group, one for each node, which begin empty.
+    /// Adds the lruvecs of a new memcg, one for each node.
     pub fn add(&mut self, folios: &mut Folios, memcg: Memcg) {
         self.lruvecs.extend(self.nodes().map(|node| Lruvec::new(folios, memcg, node)));
     }
 
-    /// The nodes.
     pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.nodes).map(|node| Node(node as u8))
     }
 
-    /// That of a group on a node.
+    /// The number of the lruvec of a memcg on a node (`mem_cgroup_lruvec`).
     #[inline]
     pub fn id(&self, memcg: Memcg, node: Node) -> LruvecId {
         LruvecId((memcg.index() * self.nodes + node.index()) as u16)
     }
 
-    /// Those of a group, by node.
+    /// The lruvecs of a memcg, indexed by node.
     pub fn of(&self, memcg: Memcg) -> &[Lruvec] {
         &self.lruvecs[memcg.index() * self.nodes..][..self.nodes]
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.lruvecs.len()
     }
 
-    /// All of them.
     pub fn iter(&self) -> std::slice::Iter<'_, Lruvec> {
         self.lruvecs.iter()
     }
 
-    /// All of them.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Lruvec> {
         self.lruvecs.iter_mut()
     }
@@ -279,36 +269,35 @@ impl std::ops::IndexMut<LruvecId> for Lruvecs {
 /// The LRU lists of one memory cgroup on one node.
 #[derive(Clone, Debug)]
 pub struct Lruvec {
-    /// Its lock.
     pub lock: LruLock,
-    /// Whose lists they are.
+    /// The memcg whose lists they are.
     pub memcg: Memcg,
-    /// On which node.
     pub node: Node,
     lists: [ListHead; LruList::COUNT],
-    /// Pages on each list by zone; with the multi-gen LRU, of active and inactive generations.
+    /// Pages on each list by zone. With the multi-gen LRU, pages of the active and of the inactive
+    /// generations.
     pub sizes: [[u64; ZoneType::COUNT]; LruList::COUNT],
-    /// What reclaim of each type has cost lately, by type.
+    /// What reclaim of each type has cost lately, indexed by type (`anon_cost`, `file_cost`).
     pub cost: [u64; 2],
-    /// Evictions and activations so far, in pages.
+    /// Evictions and activations so far, in pages (`nonresident_age`).
     pub nonresident_age: u64,
-    /// What `workingset_activate` was when reclaim last ended, by type.
+    /// Value of `workingset_activate` when reclaim last ended, indexed by type (`lruvec->refaults`).
     pub refaults: [u64; 2],
-    /// The multi-gen LRU.
+    /// The generations of the multi-gen LRU (`lrugen`).
     pub generations: Generations,
-    /// What is counted here.
+    /// The counters of this lruvec alone, always current.
     pub stat: LruvecStat,
-    /// What was counted here and below when statistics were last flushed.
+    /// The counters of this lruvec and of those of the memcgs below it, as of the last flush.
     pub flushed: LruvecStat,
     /// Large folios that wait to be split.
     pub(crate) deferred_split: DeferredSplit,
-    /// Nodes of files with nothing but shadows that reclaim owes to look at.
+    /// Shadow nodes of the page cache that the shrinker has still to look at (`nr_deferred`).
     pub(crate) deferred_shadow_nodes: u64,
-    /// Changes of statistics since then.
+    /// Changes of `stat` since the last flush (`memcg_rstat_updated`).
     pub stat_updates: u64,
 }
 
-/// The type whose lists a folio with these flags is on.
+/// The type of the lists that a folio with these flags is on (`folio_is_file_lru`).
 #[inline]
 pub fn type_of(flags: FolioFlags) -> LruType {
     if flags.has(FolioFlags::SWAPBACKED) { LruType::Anon } else { LruType::File }
@@ -334,24 +323,25 @@ impl Lruvec {
         }
     }
 
-    /// A classic list.
     pub fn list(&self, list: LruList) -> ListHead {
         self.lists[list as usize]
     }
 
-    /// Pages of a list in zones up to `highest`.
+    /// Pages of a list in the zones up to `highest` (`lruvec_lru_size`).
     pub fn size(&self, list: LruList, highest: ZoneType) -> u64 {
         self.sizes[list as usize][..=highest as usize].iter().sum()
     }
 
-    /// Pages of a folio come or go: so many changes of statistics (`memcg_rstat_updated`).
+    /// Changes the size of a list by the pages of a folio; each page is a change of statistics
+    /// (`memcg_rstat_updated`).
     #[inline]
     fn update_size(&mut self, list: LruList, zone: usize, pages: i64) {
         self.shift_size(list, zone, pages);
         self.stat_updates += pages.unsigned_abs();
     }
 
-    /// Pages that stay where they are are of another list now; that is one change for each of both.
+    /// Counts pages from one list to another while the folios stay where they are: one change of statistics
+    /// for each list.
     #[inline]
     fn move_size(&mut self, from: LruList, to: LruList, zone: usize, pages: i64) {
         self.shift_size(from, zone, -pages);
@@ -367,7 +357,7 @@ impl Lruvec {
         *nr = nr.wrapping_add_signed(pages);
     }
 
-    /// Puts a folio on a classic list, or on that of locked memory.
+    /// Adds a folio to a classic list or to the unevictable one.
     #[inline(always)]
     pub(super) fn add_to_list(&mut self, folios: &mut Folios, list: LruList, id: FolioId, end: ListEnd) {
         let flags = folios.flags[id];
@@ -375,7 +365,7 @@ impl Lruvec {
         folios.push(self.lists[list as usize], id, end);
     }
 
-    /// Puts a folio into the generation that it enters.
+    /// Adds a folio to the generation that `placement` chooses (`lru_gen_add_folio`).
     pub(super) fn add_to_generation(
         &mut self,
         folios: &mut Folios,
@@ -395,7 +385,8 @@ impl Lruvec {
         folios.push(self.generations.list(seq, lru_type, zone), id, end);
     }
 
-    /// Takes a folio off its list. Unless reclaim has it, one of an active generation stays `PG_active`.
+    /// Removes a folio from its list (`lruvec_del_folio`). Unless reclaim takes it, a folio of an active
+    /// generation becomes `PG_active`.
     #[inline(always)]
     pub fn remove(&mut self, folios: &mut Folios, id: FolioId, reclaiming: bool) {
         let flags = &mut folios.flags[id];
@@ -418,7 +409,7 @@ impl Lruvec {
         folios.remove(id);
     }
 
-    /// Counts pages from one generation to another; an active one does not become inactive that way
+    /// Counts pages from one generation to another. Pages may become active that way, but not inactive
     /// (`lru_gen_update_size`).
     #[inline]
     pub fn update_generation_size(
@@ -448,8 +439,9 @@ impl Lruvec {
         }
     }
 
-    /// A new youngest generation begins: what was the second youngest is no longer active. Where the new one takes
-    /// the place of one that still has pages, those become active.
+    /// Prepares the sizes for a new youngest generation: the second youngest no longer counts as active. If
+    /// the new one takes the lists of a generation that still has pages, those pages become active
+    /// (`inc_max_seq`).
     pub fn advance_active(&mut self) {
         let max_seq = self.generations.max_seq;
         for lru_type in LruType::ALL {
@@ -463,14 +455,14 @@ impl Lruvec {
         }
     }
 
-    /// Counts pages of a refault, an activation or the like.
+    /// Adds pages to one of the counters by type, such as `workingset_refault`.
     #[inline]
     pub fn count(&mut self, of: fn(&mut LruvecStat) -> &mut [u64; 2], lru_type: LruType, pages: u64) {
         of(&mut self.stat)[lru_type as usize] += pages;
         self.stat_updates += 1;
     }
 
-    /// Finds the folios on the lists; panics with what does not hold of them.
+    /// Marks the folios on the lists as found; panics if lists, flags and counters disagree.
     pub(crate) fn validate(&self, folios: &Folios, lru: &Lru, census: &mut Census) {
         for list in self.unused_lists(lru) {
             let found = folios.iter(list).next();
@@ -512,8 +504,9 @@ impl Lruvec {
                             self.generations.exists(number, lru_type),
                             "{id:?} is in generation {number}"
                         );
-                        // Where anonymous pages cannot be evicted, generations pass over them unseen, and over
-                        // what promoted ones among them remember.
+                        // If anonymous pages cannot be evicted, their generations are given up without
+                        // looking at the folios, and so are the generations that promoted ones among them are
+                        // to be sorted into.
                         let remembers = lru_type == LruType::Anon || self.generations.exists(own, lru_type);
                         assert!(remembers, "{id:?} is to be sorted into generation {own}, which is gone");
                         nr_pages[own][lru_type as usize][zone] += flags.nr_pages() as i64;
@@ -529,11 +522,11 @@ impl Lruvec {
     }
 }
 
-/// Folios that may be split (`struct deferred_split`).
+/// The queue of large folios that may be split (`struct deferred_split`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeferredSplit {
-    /// Those that came first at the front.
+    /// The folios, those queued first at the front.
     pub(crate) queue: VecDeque<FolioId>,
-    /// Work that the shrinker has put off.
+    /// Folios that the shrinker has still to look at (`nr_deferred`).
     pub(crate) nr_deferred: u64,
 }

@@ -1,53 +1,53 @@
-//! Memory cgroups: a tree of groups, each with what it uses and what it may use.
+//! Memory cgroups: a tree of groups, each with its limits and its usage.
 //!
 //! ```text
-//!   root ─┬─ db    max 10 GiB      a page is charged to the group of the task that brings it in, and to all groups
-//!         └─ web   low 2 GiB       above; where one of them is at its limit, that one's tree is reclaimed from
+//!   root ─┬─ db    max 10 GiB      a page is charged to the memcg of the task that brings it in, and to all
+//!         └─ web   low 2 GiB       above; if one of them is at its limit, reclaim takes from that one's tree
 //!
 //!   CPU   stock: up to 64 pages that are charged already and not used yet
 //! ```
 //!
-//! Statistics that reclaim reads are those of the last flush: every two seconds, and when they are read, if enough has
-//! changed; until 6.11 also when reclaim begins. In the kernel: mm/memcontrol.c (`try_charge_memcg`, `consume_stock`,
-//! `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup v2.
+//! The statistics that reclaim reads are those of the last flush. They are flushed every two seconds, and
+//! before they are read if enough has changed; until 6.11 also when reclaim begins. In the kernel:
+//! mm/memcontrol.c (`try_charge_memcg`, `consume_stock`, `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup
+//! v2.
 
 use crate::lru::lruvec::Lruvecs;
 use crate::lru::vmscan::policy::effective_protection;
 use machine::Time;
 
-/// Pages that a charge takes at a time where there is room (`MEMCG_CHARGE_BATCH`).
+/// Pages that a charge takes at a time where the limits allow it (`MEMCG_CHARGE_BATCH`).
 pub const CHARGE_BATCH: u64 = 64;
 
-/// Between two flushes of statistics (`FLUSH_TIME`).
+/// Time between two periodic flushes of statistics (`FLUSH_TIME`).
 pub const FLUSH_INTERVAL: Time = Time::from_nanoseconds(2_000_000_000);
 
-/// No limit.
+/// The value of a limit that is not set (`PAGE_COUNTER_MAX`).
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// A memory cgroup.
+/// The number of a memory cgroup. A parent has a smaller number than its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memcg(pub u16);
 
 impl Memcg {
-    /// The root of the tree, which has no limit.
+    /// The root memcg, which has no limit.
     pub const ROOT: Memcg = Memcg(0);
 
-    /// Its place in arrays.
+    /// The number as an index into arrays.
     pub fn index(self) -> usize {
         self.0.into()
     }
 }
 
-/// What a group may use and uses, in pages.
+/// Limits and usage of a memory cgroup, in pages (`struct mem_cgroup`).
 #[derive(Clone, Debug)]
 pub struct MemoryCgroup {
-    /// The group above.
     pub parent: Option<Memcg>,
     /// `memory.max`.
     pub max: u64,
-    /// `memory.low`: reclaimed from only if nothing else can be.
+    /// `memory.low`: reclaim takes from the memcg only if nothing else can be reclaimed.
     pub low: u64,
-    /// `memory.min`: never reclaimed from.
+    /// `memory.min`: reclaim never takes from the memcg.
     pub min: u64,
     /// `memory.current`.
     pub current: u64,
@@ -55,11 +55,11 @@ pub struct MemoryCgroup {
     pub swap_max: u64,
     /// `memory.swap.current`.
     pub swap_current: u64,
-    /// How often `memory.max` was reached (`memory.events`).
+    /// How often a charge hit `memory.max` (`max` in `memory.events`).
     pub max_events: u64,
-    /// `memory.oom.group`: the OOM killer ends all of the group or nothing.
+    /// `memory.oom.group`: the OOM killer kills all tasks of the memcg or none.
     pub oom_group: bool,
-    /// It has a list of folios to be split (7.2).
+    /// The memcg has a queue of large folios to be split, which 7.2 allocates when it first needs one.
     pub has_deferred_list: bool,
 }
 
@@ -69,17 +69,17 @@ struct Stock {
     pages: u64,
 }
 
-/// All memory cgroups.
+/// All memory cgroups, and the stocks of charges of all CPUs.
 #[derive(Clone, Debug)]
 pub struct Memcgs {
     groups: Vec<MemoryCgroup>,
-    /// By CPU.
+    /// Indexed by CPU.
     stocks: Vec<Stock>,
     flushed_at: Time,
 }
 
 impl Memcgs {
-    /// The root alone.
+    /// Makes the root memcg.
     pub fn new(cpus: usize) -> Memcgs {
         let stock = Stock { memcg: Memcg::ROOT, pages: 0 };
         let mut memcgs = Memcgs { groups: Vec::new(), stocks: vec![stock; cpus], flushed_at: Time::ZERO };
@@ -87,7 +87,7 @@ impl Memcgs {
         memcgs
     }
 
-    /// A group below `parent`, without limits.
+    /// Makes a memcg without limits below `parent`.
     pub(crate) fn create(&mut self, parent: Option<Memcg>) -> Memcg {
         self.groups.push(MemoryCgroup {
             parent,
@@ -104,28 +104,26 @@ impl Memcgs {
         Memcg(self.groups.len() as u16 - 1)
     }
 
-    /// A group.
     pub fn get(&self, memcg: Memcg) -> &MemoryCgroup {
         &self.groups[memcg.index()]
     }
 
-    /// A group, for changing its limits.
     pub fn get_mut(&mut self, memcg: Memcg) -> &mut MemoryCgroup {
         &mut self.groups[memcg.index()]
     }
 
-    /// How many groups there are, the root included.
+    /// Number of memcgs, the root included.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// There is always the root.
+    /// Always false: there is at least the root.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// What `setting`, memory.low or memory.min, protects of `memcg` from reclaim of `target` and all below it
-    /// (`mem_cgroup_calculate_protection`).
+    /// How many pages of `memcg` `setting`, which is memory.low or memory.min, protects from reclaim of
+    /// `target` and all below it (`mem_cgroup_calculate_protection`).
     pub(crate) fn protection(&self, memcg: Memcg, target: Memcg, setting: fn(&MemoryCgroup) -> u64) -> u64 {
         let group = self.get(memcg);
         let Some(parent) = group.parent.filter(|_| memcg != target) else { return 0 };
@@ -148,17 +146,17 @@ impl Memcgs {
         )
     }
 
-    /// A group and those above it, the root last.
+    /// A memcg and all above it, the root last (`parent_mem_cgroup`).
     pub fn and_above(&self, memcg: Memcg) -> impl Iterator<Item = Memcg> + use<'_> {
         std::iter::successors(Some(memcg), |&memcg| self.get(memcg).parent)
     }
 
-    /// Whether `memcg` is `root` or below it.
+    /// Whether `memcg` is `root` or below it (`mem_cgroup_is_descendant`).
     pub fn is_within(&self, memcg: Memcg, root: Memcg) -> bool {
         self.and_above(memcg).any(|above| above == root)
     }
 
-    /// `root` and all groups below, each after its parent (`mem_cgroup_iter`).
+    /// `root` and all memcgs below it, each after its parent (`mem_cgroup_iter`).
     pub fn tree(&self, root: Memcg) -> Vec<Memcg> {
         let mut tree = vec![root];
         let children = |of: Memcg| {
@@ -176,8 +174,9 @@ impl Memcgs {
         tree
     }
 
-    /// Charges `pages` to `memcg`, from `cpu`'s stock if that has so many, else by charging `batch` and keeping the rest.
-    /// Otherwise the group whose limit is in the way.
+    /// Charges `pages` to `memcg`: from the stock of `cpu` if that has enough, else by charging `batch` pages
+    /// and adding the rest to the stock (`try_charge_memcg`, without its reclaim). The error names the memcg
+    /// whose limit is in the way.
     pub(crate) fn try_charge(
         &mut self,
         cpu: usize,
@@ -201,7 +200,8 @@ impl Memcgs {
         Ok(())
     }
 
-    /// Counts `pages` for `memcg` and all above, or for none.
+    /// Adds `pages` to the usage of `memcg` and of all above it, or of none if a limit is in the way
+    /// (`page_counter_try_charge`).
     fn charge(&mut self, memcg: Memcg, pages: u64) -> Result<(), Memcg> {
         let is_full = |&group: &Memcg| {
             let group = self.get(group);
@@ -214,7 +214,7 @@ impl Memcgs {
         Ok(())
     }
 
-    /// Keeps charged pages for `cpu`'s next charges of the same group.
+    /// Adds charged pages to the stock of `cpu` for its next charges to the same memcg (`refill_stock`).
     fn refill_stock(&mut self, cpu: usize, memcg: Memcg, pages: u64) {
         if self.stocks[cpu].memcg != memcg {
             self.drain_stock(cpu);
@@ -226,14 +226,14 @@ impl Memcgs {
         }
     }
 
-    /// Gives back what a CPU has charged and not used.
+    /// Uncharges the stock of a CPU (`drain_stock`).
     fn drain_stock(&mut self, cpu: usize) {
         let Stock { memcg, pages } = self.stocks[cpu];
         self.stocks[cpu].pages = 0;
         self.uncharge(memcg, pages);
     }
 
-    /// Gives back what all CPUs have charged for `root` and groups below and not used (`drain_all_stock`).
+    /// Uncharges the stocks that CPUs have for `root` and the memcgs below it (`drain_all_stock`).
     pub(crate) fn drain_all_stock(&mut self, root: Memcg) {
         for cpu in 0..self.stocks.len() {
             if self.is_within(self.stocks[cpu].memcg, root) {
@@ -242,7 +242,7 @@ impl Memcgs {
         }
     }
 
-    /// Changes `memcg` and all above.
+    /// Calls `change` for `memcg` and all above it.
     fn for_all_above(&mut self, memcg: Memcg, change: impl Fn(&mut MemoryCgroup)) {
         let mut next = Some(memcg);
         while let Some(memcg) = next {
@@ -252,18 +252,19 @@ impl Memcgs {
         }
     }
 
-    /// Gives back `pages` that were charged to `memcg`.
+    /// Subtracts `pages` from the usage of `memcg` and of all above it (`page_counter_uncharge`).
     pub(crate) fn uncharge(&mut self, memcg: Memcg, pages: u64) {
         self.for_all_above(memcg, |group| group.current -= pages);
     }
 
-    /// Pages that may be charged to `memcg` before a limit is in the way (`mem_cgroup_margin`).
+    /// Pages that may still be charged to `memcg` before it is at its own limit (`mem_cgroup_margin`).
     pub fn margin(&self, memcg: Memcg) -> u64 {
         let group = self.get(memcg);
         group.max.saturating_sub(group.current)
     }
 
-    /// Free swap that `memcg` may use, `free` being all free swap (`mem_cgroup_get_nr_swap_pages`).
+    /// Pages of swap that `memcg` may still use, where `free` pages of swap are free
+    /// (`mem_cgroup_get_nr_swap_pages`).
     pub fn swap_margin(&self, memcg: Memcg, free: u64) -> u64 {
         if free == 0 {
             return 0;
@@ -275,12 +276,13 @@ impl Memcgs {
         self.and_above(memcg).map(margin).fold(free, u64::min)
     }
 
-    /// Notes that a page of `memcg` went to swap, or came back.
+    /// Adds `pages` to the swap usage of `memcg` and of all above it; negative for pages that have come back.
     pub(crate) fn charge_swap(&mut self, memcg: Memcg, pages: i64) {
         self.for_all_above(memcg, |group| group.swap_current = group.swap_current.wrapping_add_signed(pages));
     }
 
-    /// Adds up statistics: each lruvec gets its own and those of the groups below.
+    /// Flushes statistics: the flushed counters of each lruvec become its own and those of the memcgs below
+    /// (`cgroup_rstat_flush`).
     pub(crate) fn flush_stats(&mut self, lruvecs: &mut Lruvecs, now: Time) {
         self.flushed_at = now;
         for lruvec in lruvecs.iter_mut() {
@@ -303,8 +305,8 @@ impl Memcgs {
         self.flushed_at
     }
 
-    /// Checks what groups are charged with, `memory` and `swap` being the pages of each without those below; panics with
-    /// what does not hold.
+    /// Panics unless the usage of each memcg agrees with `memory` and `swap`, the pages of each memcg without
+    /// those below it.
     pub(crate) fn validate(&self, memory: &[u64], swap: &[u64]) {
         let mut memory = memory.to_vec();
         let mut swap = swap.to_vec();

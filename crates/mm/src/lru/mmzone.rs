@@ -1,24 +1,24 @@
-//! How many kinds and generations of folios there are, and how many bits of a folio's flags say which (include/linux/mmzone.h).
+//! The widths of the fields in a folio's flags that the LRUs use, and the two types of lists
+//! (include/linux/mmzone.h).
 
-/// Bits of a folio's flags that count accesses through file descriptors (`LRU_REFS_WIDTH` on 64-bit).
+/// Bits of the counter of accesses through file descriptors in `folio->flags` (`LRU_REFS_WIDTH` on 64-bit).
 pub const LRU_REFS_WIDTH: u32 = 2;
 
-/// Bits that number the generations of a lruvec (`LRU_GEN_WIDTH`).
+/// Bits of the generation number in `folio->flags` (`LRU_GEN_WIDTH`).
 pub const LRU_GEN_WIDTH: u32 = 3;
 
-/// Generations that exist at most at a time (`MAX_NR_GENS`).
+/// The most generations that a lruvec has at a time (`MAX_NR_GENS`).
 pub const MAX_NR_GENS: u64 = 4;
 
-/// Whose lists a folio is on: `type` in the kernel.
+/// The type of a list: anonymous or file. The kernel calls it `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LruType {
-    /// Memory of processes, which goes to swap.
+    /// Anonymous memory, which reclaim writes to swap.
     Anon = 0,
-    /// Page cache.
+    /// The page cache.
     File = 1,
 }
 
 impl LruType {
-    /// Both.
     pub const ALL: [LruType; 2] = [LruType::Anon, LruType::File];
 }

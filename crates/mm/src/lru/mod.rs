@@ -1,13 +1,13 @@
-//! The LRUs: folios, and what decides in which order they are reclaimed.
+//! The LRUs: the folios in memory, and the lists that say in which order reclaim looks at them.
 //!
 //! ```text
-//!   new folio ─► batches (of a CPU) ─► lruvec (of a memory cgroup on a node) ─► vmscan, mglru ─► freed, written, or kept
-//!                                          ▲                                                      │
-//!                                          └── workingset: what a shadow says when it comes back ◄┘
+//!   new folio ─► batches (of a CPU) ─► lruvec (of a memcg on a node) ─► vmscan, mglru ─► freed, or kept
+//!                                          ▲                                              │
+//!                                          └── workingset: the shadow, at the refault ◄───┘
 //! ```
 //!
-//! `kind.rs` is the one place where the classic and the multi-gen LRU part ways; a third would begin there.
-//! In the kernel: mm/swap.c, mm/vmscan.c, mm/workingset.c, mm/memcontrol.c, include/linux/mm_inline.h.
+//! `kind.rs` is the one place where the classic and the multi-gen LRU part ways; a third LRU would begin
+//! there. In the kernel: mm/swap.c, mm/vmscan.c, mm/workingset.c, mm/memcontrol.c, include/linux/mm_inline.h.
 
 pub(crate) mod batches;
 pub mod folio;
@@ -33,27 +33,29 @@ use crate::sysctl::Settings;
 use machine::Topology;
 use rand_pcg::Pcg64Mcg;
 
-/// Folios, lruvecs, memory cgroups, and what decides in which order folios are reclaimed.
+/// The state of the LRUs: folios, lruvecs, memory cgroups, and what each kswapd was asked for.
 #[derive(Clone, Debug)]
 pub struct Lrus {
-    /// What every page of memory that is in use is (`struct folio`): all parts read it and mark what is theirs.
+    /// One record for each folio in use (`struct folio`). All parts of the memory manager read it, and each
+    /// sets the flags that are its own.
     pub(crate) folios: Folios,
     pub(crate) lruvecs: Lruvecs,
     folio_batches: Vec<FolioBatches>,
     pub(crate) memcgs: Memcgs,
-    /// By node.
+    /// The memcg LRU of each node, indexed by node.
     memcg_lrus: Vec<MemcgLru>,
-    /// By node.
+    /// Indexed by node.
     kswapds: Vec<KswapdState>,
     shadow_layout: ShadowLayout,
-    /// The one in use.
+    /// The LRU in use, which `lru_gen/enabled` can change.
     lru: Lru,
-    /// A process is to be killed.
+    /// Whether the multi-gen LRU asks for an OOM kill, which it may not do in the middle of reclaim.
     oom_kill_wanted: bool,
 }
 
 impl Lrus {
-    /// No folio yet. `turns` chooses in which order memory cgroups of an LRU of memory cgroups have their turns.
+    /// Makes the state before the first folio: the root memory cgroup with its empty lruvecs. `turns` is the
+    /// stream of random numbers from which the memcg LRU of each node draws its bins.
     pub(crate) fn new(
         topology: &Topology,
         features: &Features,
@@ -75,7 +77,7 @@ impl Lrus {
             memcgs: Memcgs::new(cpus),
             memcg_lrus: memcg_lrus.collect(),
             kswapds: vec![KswapdState::default(); nodes],
-            shadow_layout: shadow_layout.expect("the largest shift of node numbers"),
+            shadow_layout: shadow_layout.expect("NODES_SHIFT_MAX is a valid shift"),
             lru: Lru::Classic,
             oom_kill_wanted: false,
         };
@@ -83,7 +85,7 @@ impl Lrus {
         lrus
     }
 
-    /// Changes from one LRU to the other where a setting says so (`lru_gen/enabled`).
+    /// Moves all folios to the other LRU if `settings` turn the multi-gen LRU on or off (`lru_gen/enabled`).
     pub(crate) fn configure(&mut self, features: &Features, settings: &Settings) {
         let lru = Lru::in_use(&features.reclaim, settings.lru_gen.enabled);
         if lru != std::mem::replace(&mut self.lru, lru) {
@@ -91,27 +93,28 @@ impl Lrus {
         }
     }
 
-    /// Asks for a process to be killed, on behalf of `lru_gen/min_ttl_ms`.
+    /// Asks for an OOM kill, on behalf of `lru_gen/min_ttl_ms`.
     pub(crate) fn ask_for_oom_kill(&mut self) {
         self.oom_kill_wanted = true;
     }
 
-    /// Whether that was asked for since this was called last.
+    /// Returns whether an OOM kill was asked for since the last call, and forgets the request.
     pub(crate) fn take_oom_kill_wish(&mut self) -> bool {
         std::mem::take(&mut self.oom_kill_wanted)
     }
 }
 
-/// What a node's kswapd has to do.
+/// What the kswapd of one node was asked for, and how often it failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KswapdState {
-    /// The block that is wanted and the highest zone it may come from; none if nobody has asked.
+    /// Order of the block that is wanted and the highest zone that it may come from (`kswapd_order`,
+    /// `kswapd_highest_zoneidx`). `None` if nobody has woken it.
     pub wanted: Option<(u8, ZoneType)>,
-    /// Runs in vain in succession.
+    /// Runs in a row that reclaimed nothing (`kswapd_failures`).
     pub failures: u32,
 }
 
-/// Batches of one CPU (`struct cpu_fbatches`).
+/// The folio batches of one CPU (`struct cpu_fbatches`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FolioBatches {
     lru_add: Vec<FolioId>,

@@ -1,15 +1,16 @@
-//! Lists of folios, as chains of runs.
+//! Lists of folios, stored as chains of runs of 64 places.
 //!
 //! ```text
-//!   list ─► [ · · 9 4 7 ] ─► [ 3 · 8 · 1 ] ─► [ 6 2 · · · ] ─► list        a run has 64 places, from head to tail; each
-//!     ▲ head                                         tail │                folio knows its own
-//!     └───────────────────────────────────────────────────┘
+//!   list ─► [ · · 9 4 7 ] ─► [ 3 · 8 · 1 ] ─► [ 6 2 · · · ] ─► list      a run has 64 places, from
+//!     ▲ head                                         tail │              head to tail; each folio
+//!     └───────────────────────────────────────────────────┘              knows its own
 //! ```
 //!
-//! With a link in each folio, a list would be a chain through all of the host's memory: one folio has to arrive before the
-//! next is known, and taking one off writes to both beside it. Here what comes next is known ahead of its use
-//! ([`Lists::near_tail`]), and a folio that leaves clears one bit. The order is that of the kernel's lists. Runs beside
-//! each other that have few folios become one. In the kernel: include/linux/list.h.
+//! With `list_head` links in each folio, a list would be a chain through all of the host's memory: the next
+//! folio is known only once the one before has arrived, and removing one writes to both its neighbours. Here
+//! the next folios are known ahead of their use ([`Lists::near_tail`]), and removing one clears one bit. The
+//! order is that of the kernel's lists. Neighbouring runs that hold few folios are merged. In the kernel:
+//! include/linux/list.h.
 
 use super::FolioId;
 use crate::vec_growth;
@@ -18,29 +19,29 @@ use std::iter::successors;
 /// Places of a run, one for each bit of a word.
 const RUN: usize = u64::BITS as usize;
 
-/// Two runs beside each other that have no more folios together become one. What reclaim thins out at the tail seldom is as
-/// sparse.
+/// Two neighbouring runs that hold no more folios than this together are merged. The runs at the tail that
+/// reclaim thins out are seldom as sparse.
 const SPARSE: u32 = RUN as u32 / 4;
 
 /// One end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListEnd {
-    /// Where the newest are.
+    /// Where the newest folios are.
     Head,
-    /// Where reclaim looks: what is there is to go next.
+    /// Where reclaim looks first.
     Tail,
 }
 
-/// A list of folios.
+/// The number of a list of folios (`struct list_head`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListHead(u32);
 
-/// Where on its list a folio is.
+/// The place of a folio on its list: a run and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u32);
 
 impl Place {
-    /// On no list.
+    /// The place of a folio that is on no list.
     pub const NOWHERE: Place = Place(u32::MAX);
 
     fn new(run: u32, offset: usize) -> Place {
@@ -58,7 +59,8 @@ impl Place {
     }
 }
 
-/// A part of the ring that a list is: a run, or the list itself, which is before its head and behind its tail.
+/// An element of the ring that a list is: a run, or the list itself, which is before its head and behind its
+/// tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part(u32);
 
@@ -81,30 +83,30 @@ struct Links {
     prev: Part,
 }
 
-/// Many lists.
+/// All lists, and the runs that they are made of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
-    /// By list: its first run and its last.
+    /// The first and last run of each list, indexed by list.
     ends: Vec<Links>,
-    /// By run: a folio at each place that has one.
+    /// The folios in each run, indexed by run; valid where `occupied` has a bit.
     runs: Vec<[FolioId; RUN]>,
-    /// By run: which places have one.
+    /// Which places of a run hold a folio, one bit each, indexed by run.
     occupied: Vec<u64>,
-    /// By run.
+    /// The neighbours of each run, indexed by run.
     links: Vec<Links>,
-    /// Runs of no list.
+    /// Runs that belong to no list.
     free: Vec<u32>,
 }
 
 impl Lists {
-    /// An empty list.
+    /// Makes an empty list.
     pub fn new_list(&mut self) -> ListHead {
         let list = ListHead(self.ends.len() as u32);
         self.ends.push(Links { next: Part::of(list), prev: Part::of(list) });
         list
     }
 
-    /// Makes room for so many folios in full runs.
+    /// Makes room for `folios` folios in full runs.
     pub fn reserve(&mut self, folios: usize) {
         let runs = folios.div_ceil(RUN);
         self.runs.reserve_exact(runs);
@@ -112,7 +114,7 @@ impl Lists {
         self.links.reserve_exact(runs);
     }
 
-    /// Bytes that all take.
+    /// Bytes of host memory that lists and runs take.
     pub fn bytes(&self) -> usize {
         self.ends.capacity() * size_of::<Links>()
             + self.runs.capacity() * size_of::<[FolioId; RUN]>()
@@ -134,7 +136,7 @@ impl Lists {
         self.links(behind).prev = before;
     }
 
-    /// An empty run right behind `before`.
+    /// Inserts an empty run right behind `before`.
     #[inline(never)]
     fn new_run(&mut self, before: Part) -> u32 {
         let run = self.free.pop().unwrap_or_else(|| {
@@ -165,7 +167,6 @@ impl Lists {
         Place::new(run, offset)
     }
 
-    /// Puts a folio at the head.
     #[inline(always)]
     pub fn push_head(&mut self, list: ListHead, id: FolioId) -> Place {
         let first = self.ends[list.0 as usize].next.run();
@@ -177,7 +178,6 @@ impl Lists {
         self.put(run, room - 1, id)
     }
 
-    /// Puts a folio at the tail.
     #[inline]
     pub fn push_tail(&mut self, list: ListHead, id: FolioId) -> Place {
         let last = self.ends[list.0 as usize].prev;
@@ -189,8 +189,8 @@ impl Lists {
         self.put(run, RUN - room, id)
     }
 
-    /// Puts folios behind that of a place, on the side of the tail; `moved` is told of the places of these and of others that
-    /// have to move.
+    /// Inserts folios behind that at `place`, on the side of the tail. `moved` is called with the places of
+    /// these and of all others that had to move.
     pub fn insert_behind(&mut self, place: Place, ids: &[FolioId], mut moved: impl FnMut(FolioId, Place)) {
         let mut run = place.run();
         let occupied = &mut self.occupied[run as usize];
@@ -207,7 +207,7 @@ impl Lists {
         self.merge_if_sparse(run, moved);
     }
 
-    /// Takes the folio of a place off its list; `moved` is told of others that get new places.
+    /// Removes the folio at `place` from its list. `moved` is called for others that got a new place.
     #[inline(always)]
     pub fn remove(&mut self, place: Place, moved: impl FnMut(FolioId, Place)) {
         let run = place.run();
@@ -216,13 +216,13 @@ impl Lists {
         let left = *occupied;
         if left == 0 {
             self.free_run(run);
-        // The last run is mostly being emptied, and merging it would be for nothing.
+        // The run at the tail is mostly being emptied, so merging it would be wasted.
         } else if self.links[run as usize].next.run().is_some() && left.count_ones() < SPARSE {
             self.merge_if_sparse(run, moved);
         }
     }
 
-    /// Makes one run of two if there are few folios in this one and one beside it.
+    /// Merges this run with a neighbour if the two hold few folios.
     #[inline(never)]
     fn merge_if_sparse(&mut self, run: u32, mut moved: impl FnMut(FolioId, Place)) {
         let Links { next, prev } = self.links[run as usize];
@@ -236,13 +236,12 @@ impl Lists {
         self.free_run(second);
         let folios =
             ones(here.0).map(|offset| here.1[offset]).chain(ones(there.0).map(|offset| there.1[offset]));
-        // In the middle: either end may grow.
+        // They go to the middle, as the list may grow at either end.
         for (id, offset) in folios.zip(RUN / 4..) {
             moved(id, self.put(first, offset, id));
         }
     }
 
-    /// The folio at the tail.
     #[inline]
     pub fn tail(&self, list: ListHead) -> Option<FolioId> {
         let place = self.tail_place(list)?;
@@ -255,7 +254,7 @@ impl Lists {
         Some(Place::new(last, self.occupied[last as usize].ilog2() as usize))
     }
 
-    /// The folio `steps` places from the tail, at most a run. None where none is.
+    /// The folio `steps` places from the tail, `steps` being at most a run, or `None` if that place is empty.
     #[inline(always)]
     pub fn near_tail(&self, list: ListHead, steps: usize) -> Option<FolioId> {
         let tail = self.tail_place(list)?;
@@ -266,13 +265,11 @@ impl Lists {
         (self.occupied[run as usize] & 1 << offset != 0).then(|| self.runs[run as usize][offset])
     }
 
-    /// Whether a list has no folio.
     #[inline]
     pub fn is_empty(&self, list: ListHead) -> bool {
         self.ends[list.0 as usize].next.run().is_none()
     }
 
-    /// The folios of a list, from head to tail.
     pub fn iter(&self, list: ListHead) -> impl Iterator<Item = FolioId> + use<'_> {
         let first = self.ends[list.0 as usize].next.run();
         let runs = successors(first, |&run| self.links[run as usize].next.run());
@@ -282,7 +279,7 @@ impl Lists {
     }
 }
 
-/// The bits of a word that are set, lowest first.
+/// The positions of the bits that are set in a word, lowest first.
 fn ones(word: u64) -> impl Iterator<Item = usize> {
     let some = |word: u64| (word != 0).then_some(word);
     successors(some(word), move |word| some(word & (word - 1))).map(|word| word.trailing_zeros() as usize)
@@ -296,7 +293,8 @@ mod tests {
 
     const LISTS: usize = 3;
 
-    /// Lists, the places of folios, and the same lists as obviously right ones.
+    /// Lists under test with the places of their folios, and the same lists as `VecDeque`s, which are
+    /// obviously right.
     #[derive(Default)]
     struct Both {
         lists: Lists,
@@ -326,7 +324,7 @@ mod tests {
             FolioId(self.places.len() as u32 - 1)
         }
 
-        /// One of the folios that are on lists.
+        /// Chooses one of the folios on lists by a random number: its list and its position there.
         fn any(&self, number: usize) -> Option<(usize, usize)> {
             let folios = self.model.iter().map(VecDeque::len).sum::<usize>();
             let mut number = number.checked_rem(folios)?;

@@ -1,25 +1,25 @@
-//! How many page-table entries map a folio.
+//! How many PTEs map a folio (`folio_mapcount`).
 //!
 //! ```text
-//!   mapcount   16 bits │ + a multiple of 2^15 of the few folios that need more        exact where it is 0 or 1
+//!   mapcount   16 bits │ + a multiple of 2^15 for the few folios that need more      exact if it is 0 or 1
 //! ```
 //!
-//! Nearly all folios are mapped by few entries. Of a huge page that was split each process has thousands: with 8192 of them,
-//! of pages of 64 KiB, eight processes are more than 16 bits have room for.
+//! Nearly all folios are mapped by few PTEs. A huge page whose PMD mapping was split is mapped by thousands
+//! in each process: with 8192 PTEs, of pages of 64 KiB, eight processes have more than 16 bits can count.
 
 use super::{FolioId, Folios};
 
-/// What is counted apart at a time.
+/// Mappings that one unit in `Folios::parts` stands for.
 const PART: u32 = 1 << 15;
 
 impl Folios {
-    /// How many entries map a folio.
+    /// How many PTEs map a folio, a PMD mapping counting as one.
     pub(crate) fn mapcount(&self, id: FolioId) -> u64 {
         let apart = if self.parts.is_empty() { 0 } else { self.parts.get(&id).copied().unwrap_or(0) };
         u64::from(self[id].mapcount) + u64::from(apart * PART)
     }
 
-    /// So many more entries map a folio.
+    /// Counts `entries` more PTEs that map a folio.
     #[inline]
     pub(crate) fn add_mappings(&mut self, id: FolioId, entries: u16) {
         match self[id].mapcount.checked_add(entries) {
@@ -32,7 +32,7 @@ impl Folios {
         }
     }
 
-    /// An entry no longer maps a folio; whether none does.
+    /// Counts one PTE less that maps a folio; returns whether that was the last.
     #[inline]
     pub(crate) fn remove_mapping(&mut self, id: FolioId) -> bool {
         let folio = &mut self[id];
@@ -45,7 +45,7 @@ impl Folios {
         left == 0
     }
 
-    /// A folio is one of its pages from now on, which so many entries map.
+    /// Sets the mapcount of a folio that has been split, and is one of its pages now, to `entries`.
     pub(crate) fn set_mappings(&mut self, id: FolioId, entries: u16) {
         self.parts.remove(&id);
         self[id].mapcount = entries;

@@ -1,13 +1,13 @@
-//! New generations.
+//! Aging: beginning new generations, and moving what was used to the youngest.
 //!
 //! ```text
-//!   walk     for each address space of the group:  entry young?  ─► cleared, its folio into the youngest generation
+//!   walk     for each mm of the memcg:  PTE young?  ─► cleared, its folio into the youngest generation
 //!   then     oldest generation of a type that has four of them ─► into the next;  max_seq + 1
 //! ```
 //!
-//! A folio that is promoted stays on its list; eviction sorts it when it meets it. In the kernel:
-//! `try_to_inc_max_seq`, `inc_max_seq`, `inc_min_seq`, `walk_mm`, `folio_update_gen`, `lru_gen_look_around` in
-//! mm/vmscan.c. Tables that are not used, or have little in use, are passed over ([`super::bloom`]).
+//! A promoted folio stays on its list; eviction moves it when it gets there. Page tables that were not used,
+//! or of which little was used, are skipped ([`super::bloom`]). In the kernel: `try_to_inc_max_seq`,
+//! `inc_max_seq`, `inc_min_seq`, `walk_mm`, `folio_update_gen`, `lru_gen_look_around` in mm/vmscan.c.
 
 use super::bloom::suitable_to_scan;
 use super::policy::{self, MIN_NR_GENS, evictable_types};
@@ -25,11 +25,12 @@ use machine::Time;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Page-table entries that reverse mapping looks at around one that was young (`BITS_PER_LONG`).
+/// PTEs that the rmap walk looks at around a young one, itself included (`BITS_PER_LONG`).
 const LOOK_AROUND: usize = 64;
 
 impl Kernel<'_> {
-    /// Begins a new generation in place of `max_seq` as the youngest; whether this call did.
+    /// Walks page tables and begins generation `max_seq` + 1 (`try_to_inc_max_seq`). Returns whether it did;
+    /// here it always does.
     pub(super) fn try_to_inc_max_seq(
         &mut self,
         id: LruvecId,
@@ -58,8 +59,9 @@ impl Kernel<'_> {
         true
     }
 
-    /// Reclaim has met a folio that the entries `young` were young of: those around them are looked at too. If reclaim has
-    /// not walked page tables, `walks`, what was used has to wait in a batch to be moved.
+    /// Looks at the PTEs around those in `young`, which the rmap walk of folio `id` has found young, and
+    /// promotes their folios (`lru_gen_look_around`). If this reclaim does not walk page tables (`walks`),
+    /// they are promoted through a batch.
     pub(in crate::lru) fn lru_gen_look_around(
         &mut self,
         id: FolioId,
@@ -72,11 +74,11 @@ impl Kernel<'_> {
             let table = &self.parts.address_spaces.page_tables[met.table()];
             let page = table.first + met.place() as u64;
             let vma =
-                self.parts.address_spaces.mms[table.mm].vmas.find(page).expect("an entry is in an area");
+                self.parts.address_spaces.mms[table.mm].vmas.find(page).expect("a VMA contains each PTE");
             let within = vma.start.saturating_sub(table.first) as usize
                 ..(vma.end - table.first).min(self.parts.allocator.geometry().ptrs_per_pte() as u64) as usize;
             let places = around(met.place(), within);
-            // That which was met is one of them.
+            // The PTE that the rmap walk met is one of them.
             let (total, mut young) = (places.len(), 1);
             let mut later: SmallVec<[FolioId; LOOK_AROUND]> = SmallVec::new();
             let lruvec = &mut self.parts.lrus.lruvecs[of];
@@ -109,8 +111,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Finds what was used since the last walk, in the page tables of the group's address spaces; how many entries it
-    /// looked at.
+    /// Walks the page tables of the memcg's mms and promotes the folios whose PTEs are young (`walk_mm`).
+    /// Returns the number of PTEs looked at.
     fn walk_page_tables(&mut self, id: LruvecId, f: &GenFeatures, swappiness: u64) -> u64 {
         if !self.on.settings.lru_gen.mm_walk {
             return 0;
@@ -118,7 +120,8 @@ impl Kernel<'_> {
         let (memcg, node) = (self.parts.lrus.lruvecs[id].memcg, self.parts.lrus.lruvecs[id].node);
         let bit = 1 << (u32::from(node.0) % u64::BITS);
         let types = evictable_types(swappiness);
-        // Once one is new, all tables are looked at of those that follow, which are new too.
+        // After the first mm that this node has not walked before, all page tables of the mms that follow are
+        // walked: they are new too.
         let (mut is_first, mut force_scan) = (true, false);
         let mut entries = 0;
         let all: Vec<MmId> = self
@@ -152,8 +155,9 @@ impl Kernel<'_> {
         entries
     }
 
-    /// The same of one table and the `areas` in it, unless it has not been used, or was not worth it last time
-    /// (`walk_pmd_range`).
+    /// Walks one page table in the ranges `areas` of its VMAs, unless the table was not used, or the Bloom
+    /// filter says that it was not worth it last time (`walk_pmd_range`, `walk_pte_range`). Returns the
+    /// number of PTEs that are present.
     fn walk_pte_range(
         &mut self,
         id: LruvecId,
@@ -193,20 +197,21 @@ impl Kernel<'_> {
         present
     }
 
-    /// Whether accesses to an area are looked for (`should_skip_vma`).
+    /// Whether the accessed bits of a VMA are looked at (the opposite of `should_skip_vma`).
     fn is_walked(&self, vma: &Vma) -> bool {
         self.has_recency(vma.flags) && !vma.flags.has(VmFlags::LOCKED)
     }
 }
 
-/// The entries around one of a table that are looked at: half of them before it, all of them in its area, `within`.
+/// The PTEs of a table that are looked at around `entry`: [`LOOK_AROUND`] of them, half before it, but none
+/// outside its VMA, which has the places `within`.
 fn around(entry: usize, within: Range<usize>) -> Range<usize> {
     let last_start = within.end.saturating_sub(LOOK_AROUND);
     let start = entry.saturating_sub(LOOK_AROUND / 2).min(last_start).max(within.start);
     start..within.end.min(start + LOOK_AROUND)
 }
 
-/// Notes that a page-table entry of a folio was young.
+/// Promotes a folio whose PTE was young, if the kernel does so at its first access.
 fn promote(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) {
     if policy::on_young_entry(f, &mut folios.flags[id]) {
         promote_to_youngest(folios, lruvec, id);
@@ -224,8 +229,8 @@ fn promote_to_youngest(folios: &mut Folios, lruvec: &mut Lruvec, id: FolioId) {
     }
 }
 
-/// Moves a folio's generation on by one, unless it has been promoted already; the generation that it is in then
-/// (`folio_inc_gen`).
+/// Moves a folio of the oldest generation to the next one, unless it has been promoted meanwhile
+/// (`folio_inc_gen`). Returns the generation that it is in then, modulo 4.
 pub(super) fn inc_gen(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures, id: FolioId) -> usize {
     let flags = &mut folios.flags[id];
     let lru_type = type_of(*flags);
@@ -242,18 +247,17 @@ pub(super) fn inc_gen(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures,
     next
 }
 
-/// Counts that a folio is kept although its turn had come.
+/// Counts the pages of a folio that is kept although it was in the oldest generation.
 pub(super) fn note_protection(protected: &mut ByTier, f: &GenFeatures, flags: FolioFlags) {
     let tier = tier_of(f, flags);
     protected[type_of(flags) as usize][tier as usize] += flags.nr_pages();
 }
 
-/// The tier of a folio.
 pub(super) fn tier_of(f: &GenFeatures, flags: FolioFlags) -> u8 {
     tier(f, folio_refs(f, policy::folio_use(flags)), flags.has(FolioFlags::WORKINGSET))
 }
 
-/// Gives up the oldest generation of a type: what is in it goes to the next.
+/// Gives up the oldest generation of a type and moves its folios to the next (`inc_min_seq`).
 fn inc_min_seq(
     folios: &mut Folios,
     lruvec: &mut Lruvec,
@@ -281,7 +285,7 @@ fn inc_min_seq(
     lruvec.generations.min_seq[lru_type as usize] += 1;
 }
 
-/// A type has a new oldest generation: what was counted of the one before goes into the averages.
+/// Moves the counters of a generation that is given up into the averages of its type (`reset_ctrl_pos`).
 fn reset_ctrl_pos(lruvec: &mut Lruvec, f: &GenFeatures, lru_type: LruType) {
     let current = tier_counts(lruvec, lru_type);
     let generations = &mut lruvec.generations;
@@ -294,7 +298,8 @@ fn reset_ctrl_pos(lruvec: &mut Lruvec, f: &GenFeatures, lru_type: LruType) {
     generations.protected[which] = Default::default();
 }
 
-/// What was counted of a type's oldest generation, by tier. Before 6.14 nothing of the first tier is ever protected.
+/// The counters of a type's oldest generation, by tier. Before 6.14 no page of the first tier is ever
+/// protected.
 fn tier_counts(lruvec: &Lruvec, lru_type: LruType) -> [TierCounts; 4] {
     let generations = &lruvec.generations;
     let which = lru_type as usize;
@@ -304,7 +309,8 @@ fn tier_counts(lruvec: &Lruvec, lru_type: LruType) -> [TierCounts; 4] {
     })
 }
 
-/// The same with the averages of what was before (`read_ctrl_pos`).
+/// The counters of both types' oldest generations with the averages of those before, by tier
+/// (`read_ctrl_pos`).
 pub(super) fn positions(lruvec: &Lruvec) -> [[TierCounts; 4]; 2] {
     LruType::ALL.map(|lru_type| {
         let mut counts = tier_counts(lruvec, lru_type);
@@ -316,7 +322,7 @@ pub(super) fn positions(lruvec: &Lruvec) -> [[TierCounts; 4]; 2] {
     })
 }
 
-/// Passes over oldest generations that are empty; whether there was one (`try_to_inc_min_seq`).
+/// Gives up oldest generations that are empty; returns whether there was one (`try_to_inc_min_seq`).
 pub(super) fn try_to_inc_min_seq(
     folios: &Folios,
     lruvec: &mut Lruvec,
@@ -350,7 +356,7 @@ pub(super) fn try_to_inc_min_seq(
     moved
 }
 
-/// Since when the oldest generation that can be evicted exists.
+/// When generation `seq` began.
 pub(crate) fn birth_of_oldest(lruvec: &Lruvec, seq: u64) -> Time {
     lruvec.generations.timestamps[generation(seq)]
 }

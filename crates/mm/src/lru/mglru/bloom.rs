@@ -1,12 +1,14 @@
-//! Which page tables are worth a walk: those in which the last walk, or reclaim since, found enough that was used.
+//! Bloom filters of the page tables that are worth a walk: the last walk, or the rmap since, found many young
+//! PTEs in them.
 //!
 //! ```text
-//!   walk for max_seq     tests filter[max_seq mod 2]          tables that were dense ─► filter[(max_seq + 1) mod 2]
+//!   walk for max_seq     tests filter[max_seq mod 2]      dense tables ─► filter[(max_seq + 1) mod 2]
 //!   rmap, in between     a dense neighbourhood ─► filter[max_seq mod 2]
 //! ```
 //!
-//! As a filter has 2^15 bits of which each table takes two, some tables are walked for nothing where there are tens of
-//! thousands. In the kernel: `test_bloom_filter`, `update_bloom_filter`, `reset_bloom_filter`, `suitable_to_scan` in mm/vmscan.c.
+//! A filter has 2^15 bits and each table sets two of them, so with tens of thousands of tables some are
+//! walked for nothing. In the kernel: `test_bloom_filter`, `update_bloom_filter`, `reset_bloom_filter`,
+//! `suitable_to_scan` in mm/vmscan.c.
 
 const BLOOM_FILTER_SHIFT: u32 = 15;
 
@@ -21,7 +23,7 @@ impl Filter {
         Filter(vec![0; 1 << BLOOM_FILTER_SHIFT >> u64::BITS.ilog2()].into())
     }
 
-    /// Word and bit of both keys of a table.
+    /// Word and bit of the two keys of a page table (`get_item_key`).
     fn keys(table: usize) -> [(usize, u64); 2] {
         let hash = (table as u64 + 1).wrapping_mul(GOLDEN_RATIO) >> (64 - 2 * BLOOM_FILTER_SHIFT);
         let key = |key: u64| ((key >> u64::BITS.ilog2()) as usize, 1 << (key % u64::from(u64::BITS)));
@@ -29,25 +31,25 @@ impl Filter {
     }
 }
 
-/// The filters of the walk at hand and of the next.
+/// The filter of the current walk and that of the next, indexed by `max_seq` modulo 2.
 #[derive(Clone, Debug, Default)]
 pub struct BloomFilters([Option<Filter>; 2]);
 
 impl BloomFilters {
-    /// Whether a walk for generation `seq` looks at the page table of a number: at any if there is no filter yet.
+    /// Whether the walk for generation `seq` looks at this page table. Without a filter it looks at all.
     pub(super) fn test(&self, seq: u64, table: usize) -> bool {
         let has = |filter: &Filter| Filter::keys(table).iter().all(|&(word, bit)| filter.0[word] & bit != 0);
         self.0[(seq % 2) as usize].as_ref().is_none_or(has)
     }
 
-    /// Has the walk for generation `seq` look at a table, if that one has a filter.
+    /// Adds a page table to the filter of the walk for generation `seq`, if there is one.
     pub(super) fn update(&mut self, seq: u64, table: usize) {
         if let Some(filter) = &mut self.0[(seq % 2) as usize] {
             Filter::keys(table).iter().for_each(|&(word, bit)| filter.0[word] |= bit);
         }
     }
 
-    /// Forgets what was noted for generation `seq`.
+    /// Empties the filter of the walk for generation `seq`, or makes it.
     pub(super) fn reset(&mut self, seq: u64) {
         match &mut self.0[(seq % 2) as usize] {
             Some(filter) => filter.0.fill(0),
@@ -56,7 +58,8 @@ impl BloomFilters {
     }
 }
 
-/// Whether entries are dense enough for a walk: one of each cache line was used, on average.
+/// Whether so many of `total` PTEs are young that their table is worth a walk: one for each cache line on
+/// average.
 pub(super) fn suitable_to_scan(total: usize, young: usize) -> bool {
     const ENTRIES_OF_CACHE_LINE: usize = 8;
     young * ENTRIES_OF_CACHE_LINE >= total
@@ -82,7 +85,8 @@ mod tests {
         assert!(!filters.test(6, 7));
     }
 
-    /// As many as the kernel's comment on its filters says: about 1/5 with 10,000 tables and 1/2 with 20,000.
+    /// The rates are those that the kernel's comment on its filters gives: about 1/5 with 10,000 tables and
+    /// 1/2 with 20,000.
     #[test]
     fn some_tables_are_walked_for_nothing() {
         let mut random = Pcg64Mcg::new(1);

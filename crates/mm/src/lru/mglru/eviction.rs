@@ -1,12 +1,12 @@
 //! Eviction from the oldest generation.
 //!
 //! ```text
-//!   tail of the oldest ─► sort ─┬─► promoted meanwhile, used too much, being written: to a younger list
-//!                               └─► isolate, up to 64 pages ─► folio_list ─► freed; what stays must not be oldest
+//!   tail of the oldest ─► sort ─┬─► promoted, of a protected tier, under writeback: to a younger list
+//!                               └─► isolate, up to 64 pages ─► folio_list ─► freed, or to a younger list
 //! ```
 //!
-//! In the kernel: `lru_gen_shrink_lruvec`, `try_to_shrink_lruvec`, `evict_folios`, `scan_folios`, `isolate_folio` in
-//! mm/vmscan.c.
+//! In the kernel: `lru_gen_shrink_lruvec`, `try_to_shrink_lruvec`, `evict_folios`, `scan_folios`,
+//! `isolate_folio` in mm/vmscan.c.
 
 use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
 use super::policy::{
@@ -28,25 +28,25 @@ use crate::lru::vmscan::policy::{DEF_PRIORITY, compact_gap, unprotected};
 use crate::lru::vmscan::{ScanControl, skip_event};
 use crate::lru::workingset::policy::folio_refs;
 
-/// What a batch of eviction may take.
+/// The limits of one batch of eviction.
 struct Batch<'a> {
     f: &'a GenFeatures,
-    /// Which types, and which of them rather.
+    /// Which types may be evicted, and which of them is preferred (`vm.swappiness`).
     swappiness: u64,
-    /// How many folios it may look at.
+    /// How many folios the batch may look at.
     most: u64,
 }
 
-/// A batch of eviction at work on one type. It looks at so many folios; all else counts pages.
+/// Progress of a batch in one type. `looked_at` counts folios, all other counters pages.
 #[derive(Default)]
 struct Scan {
-    /// The last tier that may go.
+    /// The last tier that may be evicted.
     last_tier: u8,
     looked_at: u64,
     scanned: u64,
-    /// Moved to younger generations.
+    /// Pages moved to younger generations.
     sorted: u64,
-    /// Those of the folios isolated.
+    /// Pages of the folios isolated.
     taken: u64,
     isolated: Vec<FolioId>,
 }
@@ -55,19 +55,20 @@ struct Scan {
 struct Evicted {
     /// Pages looked at, or 0 if there is no point in going on.
     scanned: u64,
-    /// Anonymous pages were among those isolated.
+    /// Whether anonymous pages were isolated.
     swapped: bool,
 }
 
 impl Kernel<'_> {
-    /// Reclaims from one lruvec on behalf of a group's limit, or of a node in 6.1.
+    /// Reclaims from one lruvec for the limit of a memcg, or in 6.1 for a node (`lru_gen_shrink_lruvec`).
     pub(crate) fn lru_gen_shrink_lruvec(&mut self, lruvec: LruvecId, f: GenFeatures, sc: &mut ScanControl) {
         self.lru_add_drain();
         sc.mm_walk = sc.kswapd;
         self.try_to_shrink_lruvec(lruvec, &f, sc);
     }
 
-    /// Reclaims from one lruvec; whether it has been aged, so that its group's turn is over.
+    /// Reclaims from one lruvec (`try_to_shrink_lruvec`). Returns whether it has been aged, which ends the
+    /// turn of its memcg.
     pub(super) fn try_to_shrink_lruvec(
         &mut self,
         lruvec: LruvecId,
@@ -85,7 +86,8 @@ impl Kernel<'_> {
         rotate
     }
 
-    /// 6.1: kswapd has aged before, others age here when they get desperate. No group has turns, which would end.
+    /// The loop of 6.1: kswapd has aged the lruvecs before, direct reclaim ages here once its priority has
+    /// dropped. Always returns false, as memcgs have no turns in 6.1 that could end.
     fn shrink_with_aging_apart(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
         let before = sc.nr_reclaimed;
         let seq = self.parts.lrus.lruvecs[lruvec].generations.max_seq;
@@ -122,7 +124,8 @@ impl Kernel<'_> {
         false
     }
 
-    /// Until 7.1: what the priority asks for is found anew before each batch.
+    /// The loop of 6.3 to 7.1: before each batch, the number of pages to scan is computed anew from the
+    /// priority.
     fn shrink_by_priority(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
         let swappiness = self.swappiness(lruvec, sc);
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
@@ -148,7 +151,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// 7.2: the amount is fixed first.
+    /// The loop of 7.2: the number of pages to scan is computed once, at the beginning.
     fn shrink_fixed_amount(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
         let swappiness = self.swappiness(lruvec, sc);
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
@@ -175,7 +178,7 @@ impl Kernel<'_> {
         rotate
     }
 
-    /// Evicts one batch.
+    /// Isolates and evicts one batch (`evict_folios`).
     fn evict_folios(&mut self, id: LruvecId, batch: &Batch, sc: &mut ScanControl) -> Evicted {
         let Batch { f, swappiness, .. } = *batch;
         let passes_first = policy::passes_over_empty_first(f);
@@ -214,7 +217,7 @@ impl Kernel<'_> {
         Evicted { scanned, swapped }
     }
 
-    /// `vm.swappiness` for a group; 0 where hardly anything could be swapped (`get_swappiness`).
+    /// `vm.swappiness` for a memcg, or 0 if there is hardly any swap for it to use (`get_swappiness`).
     pub(super) fn swappiness(&self, lruvec: LruvecId, sc: &ScanControl) -> u64 {
         let &Lruvec { memcg, node, .. } = &self.parts.lrus.lruvecs[lruvec];
         let room = self.parts.lrus.memcgs.swap_margin(memcg, self.parts.swap.free()) >= MIN_LRU_BATCH
@@ -222,7 +225,7 @@ impl Kernel<'_> {
         if sc.may_swap && room { self.on.settings.swappiness } else { 0 }
     }
 
-    /// Whether enough has been reclaimed from a node (`should_abort_scan`).
+    /// Whether reclaim has enough and leaves the lruvec (`should_abort_scan`).
     pub(super) fn should_abort_scan(&self, lruvec: LruvecId, f: &GenFeatures, sc: &ScanControl) -> bool {
         let enough =
             sc.nr_reclaimed >= sc.nr_to_reclaim.max(compact_gap(&self.on.features.reclaim, sc.order));
@@ -241,7 +244,8 @@ impl Kernel<'_> {
             .all(|zone| zone.free_pages() >= zone.wmark(mark) as i64 + margin)
     }
 
-    /// Isolates a batch of folios of one type; how many were looked at, and the type.
+    /// Isolates a batch of folios of one type (`isolate_folios`). Returns them, the number of pages looked
+    /// at, and the type.
     fn isolate_folios(
         &mut self,
         id: LruvecId,
@@ -264,7 +268,8 @@ impl Kernel<'_> {
         (Vec::new(), 0, lru_type)
     }
 
-    /// Sorts what is at the tail of the oldest generation of a type and isolates what may go; and how many pages that came to.
+    /// Sorts the folios at the tail of the oldest generation of a type, and isolates those that may be
+    /// evicted (`scan_folios`). Returns these, and the number of pages that count as scanned.
     fn scan_folios(
         &mut self,
         id: LruvecId,
@@ -280,7 +285,7 @@ impl Kernel<'_> {
         }
         let min_seq = generations.min_seq[lru_type as usize];
         for i in 0..ZoneType::COUNT {
-            // From the highest wanted zone down, then those above it.
+            // From the highest zone that is wanted down, then the zones above it.
             let zone = (sc.highest as usize + ZoneType::COUNT - i) % ZoneType::COUNT;
             let list = self.parts.lrus.lruvecs[id].generations.list(min_seq, lru_type, zone);
             let passed_over = self.scan_list(id, list, &mut scan, batch, sc);
@@ -296,7 +301,8 @@ impl Kernel<'_> {
         (scan.isolated, scanned)
     }
 
-    /// The same for the list of one zone; how many pages were passed over, which stay where they are.
+    /// Like `scan_folios`, but for the list of one zone. Returns the number of pages that stay where they
+    /// are, as a batch holds them.
     fn scan_list(
         &mut self,
         id: LruvecId,
@@ -323,7 +329,7 @@ impl Kernel<'_> {
             }
             let flags = &mut self.parts.lrus.folios.flags[folio];
             if !flags.has(FolioFlags::LRU) {
-                // A batch of another CPU has it.
+                // It is in a batch of another CPU.
                 self.parts.lrus.folios.remove(folio);
                 skipped.push(folio);
                 passed_over += pages;
@@ -340,7 +346,8 @@ impl Kernel<'_> {
         passed_over
     }
 
-    /// Moves a folio that must not go to where it belongs; whether it was one.
+    /// Moves a folio that must not be evicted to the generation where it belongs (`sort_folio`). Returns
+    /// whether it was one.
     fn sort_folio(
         &mut self,
         id: LruvecId,
@@ -385,7 +392,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// Counts that a folio with these flags is kept although its turn had come.
+    /// Counts the pages of a folio with these flags that is kept although it was in the oldest generation.
     fn note_protection(&mut self, id: LruvecId, flags: FolioFlags, tier: u8, protection: &Protection) {
         let (lruvec, lru_type) = (&mut self.parts.lrus.lruvecs[id], type_of(flags));
         if protection.counted {
@@ -400,7 +407,7 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// Sizes of the generations that can be evicted with this swappiness.
+    /// Sizes of the generations that can be evicted at this swappiness.
     pub(crate) fn evictable(&self, lruvec: LruvecId, f: &GenFeatures, swappiness: u64) -> Evictable {
         let generations = &self.lruvecs[lruvec].generations;
         let types = evictable_types(swappiness);
@@ -420,13 +427,14 @@ impl Lrus {
         evictable
     }
 
-    /// What may be scanned of `total` pages of a group at priority 0, less what memory.low or memory.min protects.
+    /// Pages of `total` that may be scanned at priority 0: those of a memcg that memory.low or memory.min
+    /// protects do not count.
     fn apply_proportional_protection(&self, memcg: Memcg, sc: &mut ScanControl, total: u64) -> u64 {
         unprotected(total, self.protection(memcg, sc), self.memcgs.get(memcg).current)
     }
 
-    /// Makes sure that what could not be freed does not end up in the oldest generation again. Takes from `folios` and
-    /// returns what a second try may free: it may have been written since it was isolated.
+    /// Keeps folios that could not be freed out of the oldest generation. Removes from `folios`, and returns,
+    /// those that are worth a second try, as they may have become clean since they were isolated.
     fn place_survivors(
         &mut self,
         lruvec: LruvecId,
@@ -453,7 +461,7 @@ impl Lrus {
 }
 
 impl ScanControl {
-    /// A folio with these flags is not isolated, as it has to be written first.
+    /// Counts a folio with these flags that was not isolated because it has to be written first.
     fn note_moved_on(&mut self, flags: FolioFlags) {
         if flags.has(FolioFlags::DIRTY) && type_of(flags) == LruType::File {
             self.file_taken += flags.nr_pages();

@@ -1,12 +1,12 @@
-//! Whose turn it is among memory cgroups when a node runs short (6.3).
+//! The memcg LRU: whose turn it is among memory cgroups when a node runs short (6.3).
 //!
 //! ```text
-//!   seq      old generation: 8 bins of groups ─► reclaim walks them from a random one
-//!   seq + 1  young: groups that have had their turn, or that memory.min protects
+//!   seq      old generation: 8 bins of memcgs ─► reclaim walks them from a random one
+//!   seq + 1  young generation: memcgs that have had their turn, or that memory.min protects
 //! ```
 //!
-//! When the old generation is empty, the young one becomes it. In the kernel: `shrink_many`, `shrink_one`,
-//! `lru_gen_rotate_memcg` in mm/vmscan.c. Random bins come from a stream of the node's own.
+//! When the old generation is empty, the young one becomes the old one. Random bins come from a stream of the
+//! node's own. In the kernel: `shrink_many`, `shrink_one`, `lru_gen_rotate_memcg` in mm/vmscan.c.
 
 use super::aging::birth_of_oldest;
 use super::policy::{self, Aging, MIN_LRU_BATCH};
@@ -23,12 +23,12 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use std::collections::VecDeque;
 
-/// Generations of groups (`MEMCG_NR_GENS`).
+/// Generations of memcgs (`MEMCG_NR_GENS`).
 const GENS: usize = 3;
 /// Bins of a generation (`MEMCG_NR_BINS`).
 const BINS: usize = 8;
 
-/// Where a group is and how it got there.
+/// The generation and bin that a memcg is in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     generation: usize,
@@ -36,16 +36,16 @@ struct Place {
     at_tail: bool,
 }
 
-/// What becomes of a group after its turn.
+/// Where a memcg goes after its turn (`MEMCG_LRU_TAIL`, `MEMCG_LRU_YOUNG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// To the tail of a bin: one more try.
+    /// To the tail of a bin of its generation: it gets one more try.
     Tail,
-    /// To the young generation.
+    /// To the young generation: its turn is over.
     Young,
 }
 
-/// Groups of one node, in the order of their turns.
+/// The memcgs of one node, in the order of their turns (`struct lru_gen_memcg`).
 #[derive(Clone, Debug)]
 pub(crate) struct MemcgLru {
     seq: usize,
@@ -63,7 +63,7 @@ impl MemcgLru {
         self.random.next_u32() as usize % BINS
     }
 
-    /// A new group enters the old generation.
+    /// Adds a new memcg to the old generation (`lru_gen_online_memcg`).
     pub(crate) fn online(&mut self, memcg: Memcg) {
         let (generation, bin) = (self.seq % GENS, self.bin());
         self.bins[generation][bin].push_back(memcg);
@@ -85,9 +85,10 @@ impl MemcgLru {
 }
 
 impl Kernel<'_> {
-    /// Reclaims from the groups of a node in turn.
+    /// Reclaims from the memcgs of a node in turn (`lru_gen_shrink_node`).
     pub(crate) fn lru_gen_shrink_node(&mut self, node: Node, f: GenFeatures, sc: &mut ScanControl) {
-        // What needs no writing goes first anyway: for a boost alone nothing is reclaimed.
+        // Eviction reaches clean folios first anyway, so reclaim for a watermark boost, which may not write,
+        // does nothing here.
         if !sc.may_swap {
             return;
         }
@@ -112,7 +113,7 @@ impl Kernel<'_> {
         let first = self.parts.lrus.memcg_lrus[node.index()].bin();
         let began_with = self.parts.lrus.memcg_lrus[node.index()].seq;
         for bin in (0..BINS).map(|i| (first + i) % BINS) {
-            // When all groups have had their turn, the young generation is the old one.
+            // If all memcgs have had their turn meanwhile, the young generation has become the old one.
             let lru = &self.parts.lrus.memcg_lrus[node.index()];
             let seq = policy::memcg_generation(f, began_with, lru.seq);
             let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
@@ -156,8 +157,8 @@ impl Kernel<'_> {
         Some(if at_tail { Turn::Young } else { Turn::Tail })
     }
 
-    /// What kswapd does to generations before it evicts (`lru_gen_age_node`): in 6.1 new ones where they are due; later
-    /// it only looks whether `lru_gen/min_ttl_ms` leaves anything to evict. Whether it does.
+    /// What kswapd does before it evicts (`lru_gen_age_node`). In 6.1 it begins new generations where they
+    /// are due; later it only checks `lru_gen/min_ttl_ms`. Returns whether that leaves anything to evict.
     pub(crate) fn lru_gen_age_node(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) -> bool {
         let min_ttl = Time::from_nanoseconds(self.on.settings.lru_gen_min_ttl_ms * 1_000_000);
         match policy::aging(f) {
@@ -183,7 +184,7 @@ impl Kernel<'_> {
             })
     }
 
-    /// New generations where they are due.
+    /// Begins a new generation in each lruvec of a node where one is due (6.1).
     fn age_lruvecs(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
         for memcg in self.parts.lrus.memcgs.tree(Memcg::ROOT) {
             let lruvec = self.parts.lrus.lruvec_of(memcg, node);
@@ -195,7 +196,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// kswapd begins where about as much is scanned as it wants.
+    /// Starts at the priority at which about as many pages are scanned as are to be reclaimed
+    /// (`set_initial_priority`).
     fn set_initial_priority(&self, node: Node, sc: &mut ScanControl) {
         if sc.priority != DEF_PRIORITY || sc.nr_to_reclaim < MIN_LRU_BATCH {
             return;
@@ -208,7 +210,7 @@ impl Kernel<'_> {
                 reclaimable += nr_lru[LruList::InactiveAnon as usize];
             }
         }
-        // Position of the highest bit, counted from 1.
+        // Position of the highest bit that is set, counted from 1.
         let fls = |number: u64| i64::from(u64::BITS - number.leading_zeros());
         let priority = fls(reclaimable) - 1 - fls(sc.nr_to_reclaim - 1);
         sc.priority = priority.clamp(i64::from(DEF_PRIORITY / 2), i64::from(DEF_PRIORITY)) as u8;
@@ -216,14 +218,15 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// Makes the lists of a group known to the order of turns.
+    /// Adds a new memcg to the memcg LRU of each node.
     pub(crate) fn memcg_online(&mut self, memcg: Memcg) {
         for lru in &mut self.memcg_lrus {
             lru.online(memcg);
         }
     }
 
-    /// Pages of files in generations, of all groups and nodes: the youngest generation of each group first.
+    /// File pages by age of their generation, summed over all lruvecs: the youngest generation of each lruvec
+    /// comes first.
     pub fn nr_file_generations(&self) -> [u64; lruvec::GENS] {
         let mut pages = [0; lruvec::GENS];
         for lruvec in self.lruvecs.iter() {
@@ -239,7 +242,8 @@ impl Lrus {
 }
 
 impl Parts {
-    /// Where the multi-gen LRU of a group stands, as debugfs prints it.
+    /// The generations of a memcg in the format of debugfs (`lru_gen`): sequence number, age in milliseconds,
+    /// anonymous and file pages.
     pub fn lru_gen_text(&self, memcg: Memcg, now: Time) -> String {
         use std::fmt::Write;
         let mut text = String::new();

@@ -5,16 +5,16 @@
 //!
 //!             max_seq   max_seq-1   ...   min_seq
 //!               │          │                 │
-//!   eviction  folios that were used through file descriptors ◄── sort ─► out, the others with a shadow
+//!   eviction  folios that were used through file descriptors ◄── sort ─► evicted, with a shadow
 //!             move on one generation if their tier refaults        │
 //!                                                                  ▼
 //!   feedback  refaults / evictions of each tier, against those of tier 0
 //! ```
 //!
 //! ```text
-//!   policy     what it decides              aging      new generations, walks of page tables
-//!   eviction   sorting, isolating           bloom      which page tables are worth a walk
-//!   switch     on and off                   memcg_lru  whose turn it is among memory cgroups
+//!   policy     the decisions               aging      new generations, page table walks
+//!   eviction   sorting, isolating          bloom      which page tables are worth a walk
+//!   switch     lru_gen/enabled             memcg_lru  whose turn it is among memory cgroups
 //! ```
 //!
 //! In the kernel: mm/vmscan.c ("MULTI-GEN LRU"), Documentation/mm/multigen_lru.rst.

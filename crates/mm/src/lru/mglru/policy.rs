@@ -1,7 +1,8 @@
 //! What the multi-gen LRU decides.
 //!
 //! ```text
-//!   insertion    flags of a folio ─► which generation        tail of the oldest ─► sort: elsewhere, or out
+//!   insertion    flags of a folio ─► which generation
+//!   sorting      tail of the oldest generation ─► another generation, or evicted
 //!   feedback     refaults / evictions of each tier, against those of the first ─► the last tier that may go
 //!   aging        how full the generations are ─► is a new one due?
 //! ```
@@ -18,20 +19,21 @@ use crate::lru::vmscan::features::{
 use crate::lru::vmscan::policy::{DEF_PRIORITY, is_all_dirty, mapped_access};
 use crate::lru::workingset::policy::{FolioUse, TierCounts, folio_refs};
 
-/// Generations that are never evicted from (`MIN_NR_GENS`).
+/// The youngest generations, which are never evicted from (`MIN_NR_GENS`).
 pub const MIN_NR_GENS: u64 = 2;
-/// Pages of a batch of eviction, and the least of them that feedback trusts (`MIN_LRU_BATCH`, on 64-bit).
+/// Pages of a batch of eviction, and the fewest refaults that the feedback loop trusts (`MIN_LRU_BATCH`, on
+/// 64-bit).
 pub const MIN_LRU_BATCH: u64 = 64;
-/// Folios that a batch looks at (`MAX_LRU_BATCH`).
+/// The most folios that a batch looks at (`MAX_LRU_BATCH`).
 pub const MAX_LRU_BATCH: u64 = 4096;
 /// The largest value of `vm.swappiness` (`MAX_SWAPPINESS`).
 pub const MAX_SWAPPINESS: u64 = 200;
 
-/// The number of accesses that promotes a folio to the next generation each time its turn comes: as many as the
-/// flags can count.
+/// The most accesses that a folio's flags can count. A folio with as many moves on one generation each time
+/// eviction meets it.
 const ALL_REFS: u8 = 1 << LRU_REFS_WIDTH;
 
-/// The generation that a folio enters, at this end of its list (`lru_gen_folio_seq`).
+/// The generation that a folio enters when it is added to this end of its list (`lru_gen_folio_seq`).
 pub fn placement(f: &GenFeatures, flags: FolioFlags, max_seq: u64, min_seq: u64, end: ListEnd) -> u64 {
     let reclaiming = end == ListEnd::Tail;
     let swap_backed = flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE);
@@ -62,8 +64,8 @@ pub fn placement(f: &GenFeatures, flags: FolioFlags, max_seq: u64, min_seq: u64,
     }
 }
 
-/// A folio has entered a generation, and that says from now on what `PG_active` said; from 6.7 to 6.13 the accesses of one that
-/// was active are forgotten (`lru_gen_add_folio`).
+/// Clears `PG_active` of a folio that has entered a generation, which stands for it from now on. From 6.7 to
+/// 6.13 the accesses of an active folio are forgotten too (`lru_gen_add_folio`).
 pub fn leave_active(f: &GenFeatures, flags: &mut FolioFlags) {
     if flags.take(FolioFlags::ACTIVE) && f.placement == Placement::SecondOldest {
         flags.clear(FolioFlags::REFERENCED);
@@ -71,8 +73,8 @@ pub fn leave_active(f: &GenFeatures, flags: &mut FolioFlags) {
     }
 }
 
-/// A page fault has made a folio, or brought it in: it enters as active, in 7.2 as accessed once unless it had been in the
-/// working set (`folio_add_lru`).
+/// What a page fault does to the flags of a folio that it makes or reads in: the folio enters as active. In
+/// 7.2 it enters as accessed once instead, unless it had been in the working set (`folio_add_lru`).
 #[inline]
 pub fn use_in_fault(f: &GenFeatures, flags: &mut FolioFlags) {
     if flags.has(FolioFlags::UNEVICTABLE) {
@@ -85,7 +87,7 @@ pub fn use_in_fault(f: &GenFeatures, flags: &mut FolioFlags) {
     }
 }
 
-/// What a folio's flags say of its use.
+/// The use of a folio, taken from its flags.
 #[inline]
 pub fn folio_use(flags: FolioFlags) -> FolioUse {
     FolioUse {
@@ -95,7 +97,8 @@ pub fn folio_use(flags: FolioFlags) -> FolioUse {
     }
 }
 
-/// What an access through a file descriptor does to the flags of a folio (`folio_mark_accessed`).
+/// What an access through a file descriptor does to the flags of a folio (`folio_mark_accessed`,
+/// `folio_inc_refs`).
 #[inline]
 pub fn mark_accessed(f: &GenFeatures, flags: &mut FolioFlags) {
     if flags.has(FolioFlags::UNEVICTABLE) {
@@ -127,8 +130,8 @@ pub fn forget_accesses(f: &GenFeatures, flags: &mut FolioFlags) {
     }
 }
 
-/// What eviction does to the flags of a folio that it takes (`isolate_folio`): one that was not accessed again begins at nothing,
-/// and until 6.13 the first access is forgotten in any case.
+/// What isolation by eviction does to the flags of a folio (`isolate_folio`). A folio that is not
+/// `PG_referenced` loses its counter of accesses, and until 6.13 `PG_referenced` itself is cleared.
 pub fn isolate(f: &GenFeatures, flags: &mut FolioFlags) {
     let referenced = flags.has(FolioFlags::REFERENCED);
     if !referenced {
@@ -143,8 +146,9 @@ pub fn isolate(f: &GenFeatures, flags: &mut FolioFlags) {
     flags.clear(FolioFlags::RECLAIM | FolioFlags::LRU);
 }
 
-/// What a young page-table entry does to the flags of its folio, which reclaim may have isolated; whether the folio is promoted to
-/// the youngest generation (`folio_update_gen`): until 6.13 at once, since then with the second access.
+/// What a young PTE does to the flags of its folio, which reclaim may have isolated (`folio_update_gen`).
+/// Returns whether the folio is promoted to the youngest generation: until 6.13 at the first access, from
+/// 6.14 on at the second.
 pub fn on_young_entry(f: &GenFeatures, flags: &mut FolioFlags) -> bool {
     let isolated = flags.generation().is_none();
     match f.refs_scheme {
@@ -168,8 +172,9 @@ pub fn on_young_entry(f: &GenFeatures, flags: &mut FolioFlags) -> bool {
     true
 }
 
-/// The same where reclaim walks no page tables and the folio has to wait in a batch to be promoted, which it does unless it is
-/// in the `youngest` generation (`lru_gen_look_around`).
+/// Like [`on_young_entry`], but in the rmap of a reclaim that walks no page tables, so that the folio has to
+/// be promoted through a batch. Returns whether it is, which it is not if it is in the `youngest` generation
+/// (`lru_gen_look_around`).
 pub fn on_young_entry_nearby(f: &GenFeatures, flags: &mut FolioFlags, youngest: usize) -> bool {
     let old = flags.generation();
     let promotes = match f.refs_scheme {
@@ -183,21 +188,23 @@ pub fn on_young_entry_nearby(f: &GenFeatures, flags: &mut FolioFlags, youngest: 
     promotes && old.is_some_and(|old| old != youngest)
 }
 
-/// Whether so many folios around a young entry are promoted at once; before 6.3 from a batch of 15 on, since then never.
+/// Whether `folios` folios around a young PTE are promoted at once instead of through a batch: before 6.3
+/// from 15 of them on, since then never.
 pub fn promotes_at_once(f: &GenFeatures, folios: usize) -> bool {
     f.eviction_loop == EvictionLoop::AgingApart && folios >= 15
 }
 
-/// One side of a comparison of tiers (`struct ctrl_pos`).
+/// One side of a comparison of refault rates (`struct ctrl_pos`).
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
-    /// What came back, of what went or would have.
+    /// Refaulted pages, and pages evicted or protected.
     pub counts: TierCounts,
-    /// Its weight.
+    /// Weight of this side.
     pub gain: u64,
 }
 
-/// Whether `process` comes back no more often than `set_point` does, or too seldom to tell (`positive_ctrl_err`).
+/// Whether pages of `process` refault no more often than those of `set_point`, or too seldom to tell
+/// (`positive_ctrl_err`).
 pub fn positive_ctrl_err(set_point: Position, process: Position) -> bool {
     let (sp, pv) = (set_point.counts, process.counts);
     pv.refaulted < MIN_LRU_BATCH
@@ -205,7 +212,7 @@ pub fn positive_ctrl_err(set_point: Position, process: Position) -> bool {
             <= (sp.refaulted + 1) * pv.total * process.gain
 }
 
-/// The last tier that may be evicted, by the counts of a type's tiers (`get_tier_idx`).
+/// The last tier of a type that may be evicted, from the counters of its tiers (`get_tier_idx`).
 pub fn last_tier(f: &GenFeatures, tiers: &[TierCounts; TIERS]) -> u8 {
     let (first, other) = if f.types_apart { (2, 3) } else { (1, 2) };
     last_tier_against(Position { counts: tiers[0], gain: first }, tiers, other)
@@ -216,7 +223,8 @@ fn last_tier_against(set_point: Position, tiers: &[TierCounts; TIERS], gain: u64
     tiers[1..].iter().take_while(|counts| goes(counts)).count() as u8
 }
 
-/// Which type to evict from, and its last tier if that came out of the comparison (`get_type_to_scan`).
+/// The type to evict from, and the last tier of it that may be evicted if the comparison of types yields one
+/// (`get_type_to_scan`).
 pub fn type_to_scan(
     f: &GenFeatures,
     swappiness: u64,
@@ -264,45 +272,44 @@ pub fn type_to_scan(
 /// What becomes of the folio at the tail of the oldest generation (`sort_folio`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sorted {
-    /// It is in a younger generation and goes to the head of that one's list.
+    /// It has been promoted to a younger generation: to the head of that one's list.
     Promoted,
-    /// Its tier is used too much to go; to the next generation.
+    /// Its tier is protected: to the next generation.
     Protected(Protection),
-    /// Its zone is not wanted; to the tail of the next generation.
+    /// Its zone is not wanted: to the tail of the next generation.
     Ineligible,
-    /// It has to be written first; to the head of the next generation.
+    /// It is dirty or under writeback: to the head of the next generation.
     Writeback,
-    /// It may be isolated.
     Evictable,
 }
 
 /// How a folio is protected from eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// It counts for its tier. From 6.14 on, one whose promotion was only put off does not.
+    /// It counts as protected in its tier. From 6.14 on, a folio whose promotion was only put off does not.
     pub counted: bool,
-    /// It counts as `workingset_activate`: before 6.5.
+    /// It counts as `workingset_activate` (before 6.5).
     pub activates: bool,
-    /// To which end of the next generation's list it goes: to the head from 6.14 on.
+    /// The end of the next generation's list that it goes to: the head from 6.14 on.
     pub end: ListEnd,
 }
 
 /// A folio at the tail of the oldest generation's list.
 #[derive(Clone, Copy, Debug)]
 pub struct AtTail {
-    /// Its flags.
     pub flags: FolioFlags,
-    /// The oldest generation, by number modulo 4.
+    /// The oldest generation of its type, modulo 4.
     pub oldest: usize,
-    /// Its accesses.
+    /// Its accesses, 0 to 4 (`folio_lru_refs`).
     pub refs: u8,
-    /// What they amount to.
+    /// The tier of these accesses (`lru_tier_from_refs`).
     pub tier: u8,
-    /// Whether memory is wanted of its zone.
+    /// Whether its zone is one that memory is wanted from.
     pub eligible: bool,
 }
 
-/// Sorts a folio where `last_tier` is the last that may go.
+/// Decides what becomes of a folio at the tail of the oldest generation. `last_tier` is the last tier that
+/// may be evicted.
 pub fn sort(f: &GenFeatures, folio: &AtTail, last_tier: u8) -> Sorted {
     let AtTail { flags, oldest, refs, tier, eligible } = *folio;
     if flags.generation() != Some(oldest) {
@@ -327,7 +334,7 @@ pub fn sort(f: &GenFeatures, folio: &AtTail, last_tier: u8) -> Sorted {
     Sorted::Evictable
 }
 
-/// Whether a folio has been used as often as can be counted: its promotion waits until its turn comes.
+/// Whether a folio has as many accesses as can be counted. Its promotion is put off until eviction meets it.
 pub fn is_lazily_promoted(f: &GenFeatures, flags: FolioFlags, refs: u8) -> bool {
     match f.refs_scheme {
         RefsScheme::WorkingsetCounts => f.restores_refs && refs == ALL_REFS,
@@ -335,8 +342,8 @@ pub fn is_lazily_promoted(f: &GenFeatures, flags: FolioFlags, refs: u8) -> bool 
     }
 }
 
-/// Whether a folio counts as protected whose generation is the oldest and is given up: from 6.14 on, unless its promotion was only
-/// put off (`inc_min_seq`).
+/// Whether a folio of a generation that aging gives up counts as protected: from 6.14 on, unless its
+/// promotion was only put off (`inc_min_seq`).
 pub fn is_protected_by_aging(f: &GenFeatures, flags: FolioFlags) -> bool {
     f.types_apart && !is_lazily_promoted(f, flags, folio_refs(f, folio_use(flags)))
 }
@@ -346,12 +353,14 @@ pub fn is_protected_by_aging(f: &GenFeatures, flags: FolioFlags) -> bool {
 pub enum Survivor {
     /// It goes back to a list.
     Kept,
-    /// It is looked at a second time: it may have been written since it was isolated.
+    /// It gets a second try, as it may have become clean since it was isolated.
     Clean,
 }
 
-/// Decides that, and sees to it that a folio which is kept does not end up in the oldest generation again (`evict_folios`).
-/// `may_retry`: this was the first time; `mapped`: page-table entries map it; generations are those from `min_seq` to `max_seq`.
+/// Decides what becomes of an isolated folio that could not be freed, and changes the flags of one that is
+/// kept so that it does not enter the oldest generation again (`evict_folios`). `mapped` says whether PTEs
+/// map it, `may_retry` whether this was its first try; `min_seq` and `max_seq` are the oldest and youngest
+/// generation.
 pub fn survivor(
     f: &GenFeatures,
     flags: &mut FolioFlags,
@@ -372,7 +381,7 @@ pub fn survivor(
         return Survivor::Kept;
     }
     if flags.has(FolioFlags::RECLAIM) && flags.any(written) {
-        // What isolation cleared.
+        // Sets again what isolation has cleared.
         if flags.has(FolioFlags::WORKINGSET) {
             flags.set(FolioFlags::REFERENCED);
         }
@@ -388,23 +397,23 @@ pub fn survivor(
     Survivor::Clean
 }
 
-/// Pages of a lruvec's evictable types.
+/// Sizes of the generations of a lruvec's evictable types, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evictable {
-    /// Oldest generation of a type that can be evicted.
+    /// The oldest generation of a type that can be evicted.
     pub min_seq: u64,
-    /// Youngest generation.
+    /// The youngest generation.
     pub max_seq: u64,
-    /// All pages.
+    /// Pages of all generations.
     pub total: u64,
-    /// Those of the youngest generation.
+    /// Pages of the youngest generation.
     pub young: u64,
-    /// Those of the generation that is next to be evicted if there are [`MIN_NR_GENS`] + 1.
+    /// Pages of the generation that is evicted next if there are [`MIN_NR_GENS`] + 1 generations.
     pub old: u64,
 }
 
 impl Evictable {
-    /// Nothing can be evicted before a new generation begins.
+    /// Whether nothing can be evicted before a new generation begins.
     pub fn is_out_of_cold(&self) -> bool {
         self.min_seq + MIN_NR_GENS > self.max_seq
     }
@@ -421,30 +430,32 @@ pub fn should_run_aging(f: &GenFeatures, e: &Evictable) -> bool {
             && (e.young * MIN_NR_GENS > e.total || e.old * (MIN_NR_GENS + 2) < e.total)
 }
 
-/// The oldest generation that can be evicted of `types`. Before 6.14 anonymous pages are never younger than files where both can
-/// be.
+/// The oldest generation of `types` that can be evicted. Before 6.14 the oldest anonymous generation is never
+/// younger than the oldest file generation where both types can be evicted.
 pub fn oldest_evictable(f: &GenFeatures, types: &[LruType], min_seq: [u64; 2]) -> u64 {
     let mut seqs = types.iter().map(|&lru_type| min_seq[lru_type as usize]);
     if f.types_apart { seqs.min() } else { seqs.next() }.unwrap_or_default()
 }
 
-/// The generation whose age `lru_gen/min_ttl_ms` is held against: the oldest that can be evicted; before 6.14 that of files.
+/// The generation whose age is compared with `lru_gen/min_ttl_ms`: the oldest that can be evicted; before
+/// 6.14 the oldest of files.
 pub fn oldest_to_live(f: &GenFeatures, evictable: &Evictable, min_seq: [u64; 2]) -> u64 {
     if f.types_apart { evictable.min_seq } else { min_seq[LruType::File as usize] }
 }
 
-/// Who begins new generations when too little is cold, and when.
+/// Who begins new generations when too few pages are cold, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aging {
-    /// kswapd, in all lruvecs of a node before it evicts; others when they get desperate (6.1).
+    /// kswapd does, in all lruvecs of a node before it evicts; direct reclaim does once its priority has
+    /// dropped (6.1).
     BeforeEviction,
-    /// Whoever evicts from a lruvec, in place of evicting more (6.3).
+    /// Whoever evicts from a lruvec does, instead of evicting more (6.3).
     InPlaceOfEviction,
-    /// Whoever evicts, between two batches of an amount that was fixed first (7.2).
+    /// Whoever evicts from a lruvec does, between two batches of an amount that was fixed before (7.2).
     BetweenBatches,
 }
 
-/// The same for one kernel.
+/// Who ages, and when, in the kernel with these features.
 pub fn aging(f: &GenFeatures) -> Aging {
     match f.eviction_loop {
         EvictionLoop::AgingApart => Aging::BeforeEviction,
@@ -453,42 +464,45 @@ pub fn aging(f: &GenFeatures) -> Aging {
     }
 }
 
-/// Whether memory cgroups have turns when a node is short of memory (memcg LRU): from 6.3 on. A cgroup's own limit is for all below
-/// it.
+/// Whether memory cgroups have turns when a node is short of memory (the memcg LRU): from 6.3 on. Reclaim for
+/// the limit of a memcg takes from all memcgs below it.
 pub fn memcgs_take_turns(f: &GenFeatures, for_cgroup: bool) -> bool {
     !for_cgroup && f.eviction_loop != EvictionLoop::AgingApart
 }
 
-/// Which generation of memory cgroups has its turn in a walk that began with `first`, if the oldest is `oldest` now that all of
-/// them may have had theirs: before 6.7 the oldest from here on, since then for the next walk (`shrink_many`).
+/// The generation of memcgs whose turn it is in a walk that began with generation `first`, when the old
+/// generation is `oldest` now: all memcgs may have had their turn meanwhile. Before 6.7 the walk goes on with
+/// that one, from 6.7 on it leaves it to the next walk (`shrink_many`).
 pub fn memcg_generation(f: &GenFeatures, first: usize, oldest: usize) -> usize {
     if f.walks_one_generation { first } else { oldest }
 }
 
-/// What to do for a lruvec until enough is scanned.
+/// What the loop over one lruvec does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Nothing: it has too little for this priority.
+    /// Nothing more: the lruvec has too few pages for this priority.
     Done,
-    /// A new generation has to begin.
+    /// It begins a new generation.
     Age,
-    /// A batch of eviction that looks at no more than `most` folios; `wanted` pages are asked for in all.
+    /// It evicts a batch.
     Evict {
-        /// Pages.
+        /// Pages to scan in all batches together.
         wanted: u64,
-        /// Folios.
+        /// Folios that this batch may look at.
         most: u64,
     },
 }
 
-/// The next round until 7.1 (`get_nr_to_scan`). What the priority asks for is a share of all that is evictable, from 6.17 on less
-/// what memory.low and memory.min protect of it (`unprotected`), and then a batch looks at no more folios than that.
+/// Decides on the next round of the loop over one lruvec, until 7.1 (`get_nr_to_scan`). The pages to scan are
+/// the share of all evictable pages that the priority asks for. From 6.17 on, pages that memory.low and
+/// memory.min protect do not count (`unprotected`), and a batch looks at no more folios than there are pages
+/// to scan.
 pub fn round(f: &GenFeatures, e: &Evictable, priority: u8, unprotected: impl FnOnce(u64) -> u64) -> Round {
     let mut total = if e.is_out_of_cold() { 0 } else { e.total };
     if f.scans_what_is_asked {
         total = unprotected(total);
     }
-    // It tries to get away without aging at first.
+    // At the first priority it tries to do without aging.
     if should_run_aging(f, e) && priority != DEF_PRIORITY {
         return Round::Age;
     }
@@ -499,26 +513,28 @@ pub fn round(f: &GenFeatures, e: &Evictable, priority: u8, unprotected: impl FnO
     }
 }
 
-/// Whether a generation begins between two batches of 7.2: where fewer are left than are never evicted, or as many once the first
-/// priority has not been enough.
+/// Whether 7.2 begins a new generation between two batches: if no generation can be evicted, or only one can
+/// and the first priority has not been enough.
 pub fn ages_between_batches(e: &Evictable, priority: u8) -> bool {
     let generations = e.max_seq - e.min_seq;
     generations < MIN_NR_GENS || priority != DEF_PRIORITY && generations == MIN_NR_GENS
 }
 
-/// Whether oldest generations that are empty are passed over before a batch looks for folios: in 7.2; in others only after it.
+/// Whether empty oldest generations are given up before a batch looks for folios: in 7.2. Other kernels do so
+/// only after it.
 pub fn passes_over_empty_first(f: &GenFeatures) -> bool {
     f.eviction_loop == EvictionLoop::FixedAmount
 }
 
-/// What counts of the `scanned` pages that a batch looked at; 0 says that there is no point in going on. Until 7.1 pages count if
-/// some were `isolated` or the batch was used up (`exhausted`).
+/// How many of the `scanned` pages that a batch looked at count; 0 says that there is no point in going on.
+/// Until 7.1 they count only if folios were `isolated`, or the batch had `exhausted` the folios that it may
+/// look at.
 pub fn pages_that_count(f: &GenFeatures, scanned: u64, isolated: bool, exhausted: bool) -> u64 {
     if isolated || exhausted || f.eviction_loop == EvictionLoop::FixedAmount { scanned } else { 0 }
 }
 
-/// The same once oldest generations that were empty have been passed over (`moved`): until 7.1 that counts as a page, and nothing
-/// does if there is nothing cold left.
+/// How many pages count as scanned once empty oldest generations have been given up (`moved`). Until 7.1,
+/// `moved` counts as one page, and nothing counts if only the youngest generations are left.
 pub fn progress(f: &GenFeatures, scanned: u64, moved: bool, is_out_of_cold: impl FnOnce() -> bool) -> u64 {
     match f.eviction_loop {
         EvictionLoop::FixedAmount => scanned,
@@ -529,13 +545,14 @@ pub fn progress(f: &GenFeatures, scanned: u64, moved: bool, is_out_of_cold: impl
     }
 }
 
-/// Whether flushers are to write once a lruvec has been reclaimed from: from 6.13 to 7.1, if all of files that was `taken` from it is
-/// dirty (`try_to_shrink_lruvec`).
+/// Whether flushers are woken after a lruvec has been reclaimed from: from 6.13 to 7.1, if all file pages
+/// that were `taken` from it are dirty (`try_to_shrink_lruvec`).
 pub fn wakes_flushers_after_lruvec(f: &GenFeatures, dirty: u64, taken: u64) -> bool {
     f.wakes_flushers == FlusherRule::AllTaken && is_all_dirty(dirty, taken)
 }
 
-/// The same after a batch of which so much was `isolated`: in 7.2, as the classic LRU does (`evict_folios`).
+/// Whether flushers are woken after a batch of which `isolated` pages were isolated: in 7.2, as with the
+/// classic LRU (`evict_folios`).
 pub fn wakes_flushers_after_batch(f: &GenFeatures, dirty: u64, isolated: u64) -> bool {
     f.wakes_flushers == FlusherRule::AllIsolated && is_all_dirty(dirty, isolated)
 }
@@ -543,16 +560,17 @@ pub fn wakes_flushers_after_batch(f: &GenFeatures, dirty: u64, isolated: u64) ->
 /// Whether reclaim leaves a lruvec, or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
-    /// It has enough.
+    /// It leaves: it has enough.
     Yes,
-    /// It has not.
+    /// It goes on.
     No,
-    /// It has if zones are above their watermark meanwhile.
+    /// It leaves if all zones are above their watermark by now.
     IfAboveWatermarks,
 }
 
-/// Decides that (`should_abort_scan`). For a memory cgroup (`for_cgroup`) it goes on whatever it has until 7.0, and before 6.7 kswapd
-/// did not look at zones, as it does where it wants no larger block (`kswapd_for_pages`).
+/// Decides whether reclaim leaves a lruvec or a node (`should_abort_scan`). For a memory cgroup
+/// (`for_cgroup`) it goes on even with `enough` until 7.0. From 6.7 on, a kswapd that wants no larger block
+/// (`kswapd_for_pages`) looks at the watermarks.
 pub fn should_abort_scan(f: &GenFeatures, enough: bool, for_cgroup: bool, kswapd_for_pages: bool) -> Abort {
     match (for_cgroup, enough) {
         (true, true) if f.stops_for_cgroups => Abort::Yes,
@@ -563,7 +581,8 @@ pub fn should_abort_scan(f: &GenFeatures, enough: bool, for_cgroup: bool, kswapd
     }
 }
 
-/// Types that may be evicted with this swappiness, the first to be looked at first.
+/// The types that may be evicted at this swappiness, in the order in which they are looked at
+/// (`for_each_evictable_type`).
 pub fn evictable_types(swappiness: u64) -> &'static [LruType] {
     match swappiness {
         0 => &[LruType::File],
@@ -572,7 +591,7 @@ pub fn evictable_types(swappiness: u64) -> &'static [LruType] {
     }
 }
 
-/// Where the oldest generations of both types end up after each has passed over its empty ones (`try_to_inc_min_seq`):
+/// The oldest generations of both types after each has given up its empty ones (`try_to_inc_min_seq`):
 /// neither may fall far behind the other.
 pub fn couple_min_seq(
     f: &GenFeatures,
@@ -592,7 +611,7 @@ pub fn couple_min_seq(
         } else if now[file] > youngest_evictable && now[anon] < youngest_evictable {
             now[file] = youngest_evictable;
         }
-        // None comes back that is gone.
+        // A generation that has been given up does not come back.
         now = [anon, file].map(|which| now[which].max(before[which]));
     } else {
         now[anon] = now[anon].min(now[file]);

@@ -1,14 +1,14 @@
-//! Turning the multi-gen LRU on or off while it has folios.
+//! Turning the multi-gen LRU on or off at run time (`lru_gen/enabled`).
 //!
 //! ```text
-//!   on     active, inactive  ─ tail first ─►  the generation that insertion chooses; active ones the youngest
-//!   off    generation 0, 1, 2, 3 (numbers modulo 4)  ─ tail first ─►  active if it was one of the two youngest, inactive
+//!   on     active, inactive ─ tail first ─► the generation that insertion chooses; active ones the youngest
+//!   off    generation 0, 1, 2, 3 (modulo 4) ─ tail first ─► active if one of the two youngest, else inactive
 //! ```
 //!
-//! Generations keep their numbers and what they have counted while the classic LRU is in use, and shadows that one of
-//! them left are read by the other as if they were its own. What waits in a batch is still on a list, and moves. The
-//! kernel moves 4096 folios per hold of the lock, which nobody sees here. In the kernel: `lru_gen_change_state`,
-//! `fill_evictable`, `drain_evictable` in mm/vmscan.c.
+//! While the classic LRU is in use, generations keep their numbers and counters, and each LRU reads the
+//! shadows that the other one left as if they were its own. A folio in a batch is still on a list, and is
+//! moved. The kernel moves 4096 folios per hold of the lock, which makes no difference here. In the kernel:
+//! `lru_gen_change_state`, `fill_evictable`, `drain_evictable` in mm/vmscan.c.
 
 use crate::lru::Lrus;
 use crate::lru::folio::ListEnd;

@@ -1,7 +1,7 @@
 //! Shrinking the classic lists.
 //!
 //! ```text
-//!   inactive   head ... tail ─► isolate up to 32 ─► folio_list ─► freed; what stays goes to the head, here or there
+//!   inactive   head ... tail ─► isolate up to 32 ─► folio_list ─► freed, or head of inactive or active
 //!   active     head ... tail ─► isolate up to 32 ─► head of inactive, as part of the working set
 //! ```
 //!
@@ -25,13 +25,14 @@ use crate::lru::mmzone::LruType;
 use machine::Node;
 
 impl Kernel<'_> {
-    /// Shrinks all lists of a lruvec by what this priority asks for, or until enough is reclaimed.
+    /// Shrinks the lists of a lruvec by the number of pages that the priority asks for, or until enough is
+    /// reclaimed (`shrink_lruvec`).
     pub(in crate::lru) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
         let targets = self.get_scan_count(lruvec, sc);
         let mut rest = targets;
         let mut reclaimed = 0;
         let all_of_it = !sc.is_for_cgroup() && !sc.kswapd && sc.priority == policy::DEF_PRIORITY;
-        // Active anonymous pages alone do not keep it running.
+        // The loop does not go on for active anonymous pages alone.
         let goes_on = |rest: &[u64; 4]| {
             rest[LruList::InactiveAnon as usize] > 0
                 || rest[LruList::ActiveFile as usize] > 0
@@ -54,7 +55,7 @@ impl Kernel<'_> {
             }
         }
         sc.nr_reclaimed += reclaimed;
-        // Even where swap is full for now.
+        // Anonymous pages are aged even while swap is full, as it may have room later.
         let node = self.parts.lrus.lruvecs[lruvec].node;
         if self.can_age_anon(node) && self.parts.is_inactive_low(lruvec, LruType::Anon) {
             self.shrink_active_list(lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
@@ -73,7 +74,8 @@ impl Kernel<'_> {
         0
     }
 
-    /// Takes up to `scan` pages from the tail of a list; and how many were looked at.
+    /// Isolates folios of up to `scan` pages from the tail of a list (`isolate_lru_folios`). Returns them,
+    /// and the number of pages looked at, with those of unwanted zones.
     fn isolate_lru_folios(
         &mut self,
         lruvec: LruvecId,
@@ -102,7 +104,7 @@ impl Kernel<'_> {
             }
             scanned += flags.nr_pages();
             if !flags.has(FolioFlags::LRU) {
-                // Somebody else has it.
+                // It is in a batch of some CPU.
                 self.parts.lrus.folios.move_to_head(head, id);
                 continue;
             }
@@ -150,7 +152,8 @@ impl Kernel<'_> {
         outcome.reclaimed
     }
 
-    /// Moves folios from the tail of an active list to its inactive one; programs' text that is used stays.
+    /// Isolates folios from the tail of an active list and moves them to the inactive one, except for
+    /// executable file folios that were referenced (`shrink_active_list`).
     pub(super) fn shrink_active_list(
         &mut self,
         lruvec: LruvecId,
@@ -181,7 +184,8 @@ impl Kernel<'_> {
         self.lru_note_cost(lruvec, list.lru_type(), 0, self.parts.lrus.pages_of(&active));
     }
 
-    /// Keeps inactive anonymous lists from running empty, on behalf of kswapd (`kswapd_age_node`).
+    /// Deactivates anonymous folios on behalf of kswapd, so that the inactive lists do not run empty
+    /// (`age_active_anon`).
     pub(in crate::lru) fn age_active_anon(&mut self, node: Node, sc: &ScanControl) {
         let root = self.parts.lrus.lruvec_of(Memcg::ROOT, node);
         if !self.can_age_anon(node) || !self.parts.is_inactive_low(root, LruType::Anon) {
@@ -193,7 +197,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Decides for all groups below the target what may be deactivated, and whether files alone will do.
+    /// Decides, for the target memcg and all below it, which types may be deactivated and whether file pages
+    /// alone will do (`prepare_scan_control`).
     pub(in crate::lru) fn prepare_scan_control(&mut self, node: Node, sc: &mut ScanControl) {
         let now = self.on.machine.now(self.on.cpu);
         match policy::stats_flush(&self.on.features.reclaim) {
@@ -245,7 +250,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// Counts what was looked at.
+    /// Counts pages as scanned (`pgscan_*`).
     pub(crate) fn count_scanned(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
         if policy::counts_by_reclaimer(&self.on.features.reclaim, sc.is_for_cgroup()) {
             self.on.counters.add(if sc.kswapd { Event::PgscanKswapd } else { Event::PgscanDirect }, pages);
@@ -253,7 +258,7 @@ impl Kernel<'_> {
         self.on.counters.add([Event::PgscanAnon, Event::PgscanFile][lru_type as usize], pages);
     }
 
-    /// Counts what was freed.
+    /// Counts pages as reclaimed (`pgsteal_*`).
     pub(crate) fn count_reclaimed(&mut self, sc: &ScanControl, lru_type: LruType, pages: u64) {
         if policy::counts_by_reclaimer(&self.on.features.reclaim, sc.is_for_cgroup()) {
             self.on.counters.add(if sc.kswapd { Event::PgstealKswapd } else { Event::PgstealDirect }, pages);
@@ -263,13 +268,15 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// Sizes of a lruvec's lists as reclaim reads them to judge them.
+    /// Sizes of a lruvec's lists as reclaim sees them: current if there are no memcgs, else those of the last
+    /// flush.
     pub(super) fn lru_sizes(&self, lruvec: LruvecId) -> [u64; LruList::COUNT] {
         let lruvec = &self.lruvecs[lruvec];
         if self.memcgs.len() == 1 { lruvec.stat.nr_lru } else { lruvec.flushed.nr_lru }
     }
 
-    /// The part of a group's memory that memory.low or memory.min protects from reclaim for `sc`.
+    /// Pages of a memcg that memory.low or memory.min protects from the reclaim `sc`. Notes in `sc` if
+    /// memory.low does.
     pub(crate) fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
         let low = self.memcgs.protection(memcg, sc.target, |group| group.low);
         let min = self.memcgs.protection(memcg, sc.target, |group| group.min);
@@ -294,7 +301,7 @@ impl Parts {
     }
 }
 
-/// The counter of pages that were passed over because of their zone.
+/// The counter of pages that were skipped because of their zone (`pgskip_*`).
 pub(crate) fn skip_event(zone: usize) -> Event {
     [Event::PgskipDma, Event::PgskipDma32, Event::PgskipNormal, Event::PgskipMovable]
         [zone.min(ZoneType::COUNT - 1)]

@@ -1,16 +1,17 @@
-//! Demotion: what reclaim of fast memory would take away goes to slow memory instead.
+//! Demotion: reclaim moves folios of a fast node to a slow one instead of evicting them.
 //!
 //! ```text
-//!   node with CPUs ── isolated, not used ──► room on the nearest node without CPUs?  ─ yes ─► moved, counts as reclaimed
-//!                                                      │ no
-//!                                                      ▼
-//!                                               reclaimed as ever
+//!   node with CPUs ─ isolated, not used ─► room on the nearest node without CPUs?
+//!                                             │ yes                 │ no
+//!                                             ▼                     ▼
+//!                           migrated, counts as reclaimed        reclaimed as without demotion
 //! ```
 //!
-//! On with `numa/demotion_enabled`. Memory comes back by promotion ([`crate::numa::migrate`]), for which kswapd keeps fast
-//! memory free up to the promotion watermark. There are two tiers: nodes with CPUs and nodes without. In the kernel:
-//! `can_demote`, `demote_folio_list` in mm/vmscan.c; `next_demotion_node` in mm/memory-tiers.c, which takes any of several
-//! nodes that are equally near, here the first.
+//! `numa/demotion_enabled` turns it on. Memory comes back by promotion ([`crate::numa::migrate`]), for which
+//! kswapd keeps fast memory free up to the promotion watermark. There are two tiers: nodes with CPUs and
+//! nodes without. In the kernel: `can_demote`, `demote_folio_list` in mm/vmscan.c; `next_demotion_node` in
+//! mm/memory-tiers.c, which chooses at random among several nodes at the same distance, where this model
+//! takes the first.
 
 use super::ScanControl;
 use crate::account::Category;
@@ -24,15 +25,16 @@ use machine::Node;
 use std::collections::VecDeque;
 
 impl Kernel<'_> {
-    /// Moves isolated folios of one node to a slower one, as far as there is room without reclaim there. Leaves what was not
-    /// moved; how many pages were.
+    /// Migrates isolated folios of one node to a slower one, as long as that has free memory: it is not
+    /// reclaimed from for this. Leaves the folios that found no room in `folios`. Returns the number of pages
+    /// migrated.
     pub(super) fn demote_folio_list(&mut self, folios: &mut Vec<FolioId>, sc: &ScanControl) -> u64 {
         let Some(&first) = folios.first() else { return 0 };
         let Some(target) = self.demotion_target(self.parts.folio_node(first)) else { return 0 };
         let mut demoted = 0;
         let mut candidates = VecDeque::from(std::mem::take(folios));
         while let Some(id) = candidates.pop_front() {
-            // Migration counts references, and finds one too many.
+            // Migration finds one reference too many and fails.
             if self.parts.lrus.folios.flags[id].has(FolioFlags::HELD) {
                 folios.push(id);
                 continue;
@@ -51,7 +53,8 @@ impl Kernel<'_> {
                 folios.push(id);
                 continue;
             };
-            // Its entries name the new pages; none is young, as it has just been asked.
+            // Its PTEs are set to the new page, and are old: `folio_referenced` has just cleared their
+            // accessed bits.
             let entries = self.parts.mappings_of(id);
             let unmap = self.on.machine.costs.paging().pte_unmap * entries.len() as u64;
             self.on.machine.charge(self.on.cpu, Category::PageMigration, unmap);
@@ -65,7 +68,7 @@ impl Kernel<'_> {
         demoted
     }
 
-    /// Whether a node's memory can go to a slower one.
+    /// Whether folios of a node can be migrated to a slower one (`can_demote`).
     pub(crate) fn can_demote(&self, node: Node) -> bool {
         self.demotion_target(node).is_some()
     }

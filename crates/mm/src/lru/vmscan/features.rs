@@ -1,5 +1,5 @@
-//! What each kernel decides about which pages leave memory, and what each patch of "Refault distance update with MGLRU
-//! support" changes.
+//! How reclaim differs between kernels: in the releases from 6.1 on, and in the patches of "Refault distance
+//! update with MGLRU support".
 //!
 //! ```text
 //!   classic      distance <= working set ──────── patch 1: rule R, age counts evictions only
@@ -10,175 +10,187 @@
 use crate::features::by_name::features;
 
 features! {
-    /// When a refault distance is small enough.
+    /// When a refault distance is small enough for the page to be activated.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum DistanceRule {
         /// Up to the size of the working set that the page would compete with.
         WorkingsetSize,
-        /// refault-distance-1: below what is active, or, where there are as many active pages as inactive ones, below what is inactive.
+        /// refault-distance-1: smaller than the inactive lists if there are at least as many active pages as
+        /// inactive ones, else smaller than the working set.
         Throttled,
     }
 
-    /// What a folio's accesses are counted by.
+    /// How the accesses to a folio are counted in its flags.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RefsScheme {
-        /// `PG_workingset` is one access, the counter those after it.
+        /// `PG_workingset` is the first access after `PG_referenced`, the counter those after it.
         WorkingsetCounts,
-        /// 6.14: `PG_referenced` is one access, the counter those after it; `PG_workingset` is a tier of its own.
+        /// 6.14: `PG_referenced` is the first access, the counter those after it; `PG_workingset` is a tier of
+        /// its own.
         WorkingsetApart,
     }
 
-    /// Of which shadows the multi-gen LRU says that they are recent.
+    /// Which shadows count as recent with the multi-gen LRU.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RecentRule {
-        /// Those of the oldest generation that there is.
+        /// Those of a type's oldest generation.
         OldestGeneration,
         /// 6.14: those of the last `MAX_NR_GENS` generations.
         LastGenerations,
     }
 
-    /// Which recent refaults the multi-gen LRU counts as `workingset_activate`.
+    /// Which recent refaults count as `workingset_activate` with the multi-gen LRU.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ActivateRule {
-        /// None: it counts what it protects from eviction.
+        /// None: pages that are protected from eviction count instead.
         OnProtection,
-        /// 6.5: all.
+        /// 6.5: all of them.
         Recent,
         /// 6.14: those in a page fault.
         InFault,
-        /// 7.2: those in a page fault of folios that had been in the working set.
+        /// 7.2: those in a page fault, of folios that had been in the working set.
         WorkingsetInFault,
     }
 
-    /// What is compared with the number of generation that a shadow of refault-distance-6 has room for.
+    /// What the generation number in a shadow of refault-distance-6, which has few bits, is compared with.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum StoredSeq {
-        /// As posted in v3: all of `min_seq`. Nothing is recent once it is 8.
+        /// As posted in v3: with all bits of `min_seq`, so that no shadow is recent once `min_seq` is 8.
         Whole,
-        /// As intended: as many bits of it as were stored.
+        /// As intended: with as many low bits of `min_seq` as were stored.
         StoredBits,
     }
 
-    /// Which generation a folio enters that is not known to be active.
+    /// Which generation a folio enters that is not active.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Placement {
-        /// The oldest; anonymous ones the one after it.
+        /// The oldest; anonymous folios enter the one after it.
         Oldest,
-        /// 6.7: the one after the oldest if there are enough; anonymous ones the second youngest.
+        /// 6.7: the one after the oldest, if there are enough generations; anonymous folios enter the second
+        /// youngest.
         SecondOldest,
-        /// 6.14: counted from the youngest; what was in the working set enters a generation younger.
+        /// 6.14: a fixed number of generations before the youngest; folios of the working set enter one
+        /// generation younger.
         Workingset,
-        /// 7.2: what was accessed enters a generation younger too.
+        /// 7.2: as in 6.14, but folios that have been accessed enter one generation younger too.
         Accessed,
     }
 
-    /// How much is evicted from a lruvec, and who makes room for that by aging.
+    /// How much is evicted from a lruvec, and who ages it when too little is cold.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum EvictionLoop {
-        /// 6.1: kswapd ages all lruvecs of a node first; direct reclaim ages when it gets desperate.
+        /// 6.1: kswapd ages all lruvecs of a node before it evicts; direct reclaim ages once its priority has
+        /// dropped.
         AgingApart,
-        /// 6.3: the same loop for all. Memory cgroups take turns in a list of their own (memcg LRU).
+        /// 6.3: one loop for kswapd and direct reclaim, which ages as it goes. Memory cgroups take turns (the
+        /// memcg LRU).
         AgingWithin,
-        /// 7.2: an amount is fixed first and evicted in small batches.
+        /// 7.2: the number of pages to scan is computed first, and they are evicted in small batches.
         FixedAmount,
     }
 
-    /// When the multi-gen LRU has flushers write, so that it finds clean pages later. The classic LRU does where all that a batch has
-    /// taken is dirty and nobody is writing it.
+    /// When the multi-gen LRU wakes flushers, so that it finds clean pages later. The classic LRU does so if all
+    /// folios that a batch has isolated are dirty and none of them is under writeback.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum FlusherRule {
-        /// Never: who makes pages dirty does, or time.
+        /// Never: only dirtying and the flushers' timers do.
         Never,
-        /// 6.13: where a lruvec has been reclaimed from and all of files that was taken, also what was moved on for being dirty, is.
+        /// 6.13: if all file pages that were taken from a lruvec are dirty, those included that were moved on
+        /// instead of being isolated.
         AllTaken,
-        /// 7.2: as the classic LRU.
+        /// 7.2: like the classic LRU.
         AllIsolated,
     }
 
-    /// What the multi-gen LRU of one kernel does.
+    /// What the multi-gen LRU does in one kernel. The releases beside a field are those in which its value
+    /// changes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct GenFeatures {
-        /// 6.7, 6.14, 7.2.
+        /// 6.7, 6.14 and 7.2.
         pub placement: Placement,
-        /// 6.3, 7.2.
+        /// 6.3 and 7.2.
         pub eviction_loop: EvictionLoop,
-        /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and what memory.low and memory.min
-        /// protect counts less, as with the classic LRU.
+        /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and pages that
+        /// memory.low and memory.min protect do not count, as with the classic LRU.
         pub scans_what_is_asked: bool,
-        /// 6.13, 7.2.
+        /// 6.13 and 7.2.
         pub wakes_flushers: FlusherRule,
-        /// 7.1: reclaim for a memory cgroup stops at a lruvec once it has enough.
+        /// 7.1: reclaim for a memory cgroup leaves a lruvec as soon as it has enough.
         pub stops_for_cgroups: bool,
-        /// 6.14: generations of both types move on by themselves, aging runs as soon as only one more can be evicted, and
-        /// types are compared by all their tiers.
+        /// 6.14: the generations of the two types advance independently, aging runs as soon as only one more
+        /// generation can be evicted, and the types are compared by all their tiers.
         pub types_apart: bool,
-        /// A folio under writeback, or a dirty one of a file, is moved on instead of being isolated. Not in 7.2, nor in
-        /// late releases of 6.12.
+        /// A folio under writeback, or a dirty one of a file, is moved to the next generation instead of being
+        /// isolated. Not in 7.2, nor in late releases of 6.12.
         pub sorts_writeback: bool,
-        /// 7.2: a page fault marks what it reads accessed instead of active.
+        /// 7.2: a page fault marks the folio that it makes or reads in as accessed instead of active.
         pub faults_mark_accessed: bool,
-        /// 6.5: every refault counts as `workingset_refault`, not only recent ones.
+        /// 6.5: every refault counts as `workingset_refault`, not only the recent ones.
         pub counts_all_refaults: bool,
-        /// 6.7: a walk over groups ends with the generation of groups that it began with (`min_ttl_ms` needs it).
+        /// 6.7: a walk over memcgs ends with the generation of memcgs that it began with, for the sake of
+        /// `min_ttl_ms`.
         pub walks_one_generation: bool,
-        /// 6.7: a restored folio has all its accesses, not only `PG_workingset`, and one access less is needed for it.
+        /// 6.7: a restored folio gets its full counter of accesses back and not only `PG_workingset`, and one
+        /// access less is enough for it.
         pub restores_refs: bool,
         /// 6.14.
         pub refs_scheme: RefsScheme,
         /// 6.14.
         pub recent_rule: RecentRule,
-        /// 6.5, 6.14, 7.2.
+        /// 6.5, 6.14 and 7.2.
         pub activate_rule: ActivateRule,
-        /// refault-distance-4: without its memory cgroup no shadow is recent; before, the root's generations were asked.
+        /// refault-distance-4: no shadow is recent whose memory cgroup is gone; before, it was compared with the
+        /// generations of the root.
         pub recent_needs_memcg: bool,
-        /// refault-distance-6: shadows also keep `nonresident_age`, and a refault within the distance promotes.
+        /// refault-distance-6: shadows also keep `nonresident_age`, and a refault within the distance promotes
+        /// the folio.
         pub refault_distance: Option<StoredSeq>,
     }
 }
 
-/// What keeps folios in the order in which they are reclaimed. Where one does other than another, `crates/mm/src/lru/kind.rs` asks
-/// which it is.
+/// The data structure that orders folios for reclaim. `crates/mm/src/lru/kind.rs` has all places where the
+/// two differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lru {
     /// Active and inactive lists.
     Classic,
-    /// Generations, as one kernel has them.
+    /// Generations, with the features of one kernel.
     MultiGen(GenFeatures),
 }
 
 impl Lru {
-    /// The one in use on a kernel: the classic one where `lru_gen/enabled` says no.
+    /// The LRU in use on a kernel: the classic one if `lru_gen/enabled` is off.
     pub fn in_use(f: &ReclaimFeatures, lru_gen_enabled: bool) -> Lru {
         if lru_gen_enabled { f.lru } else { Lru::Classic }
     }
 }
 
 features! {
-    /// What one kernel does to reclaim memory.
+    /// How one kernel reclaims memory.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReclaimFeatures {
         /// refault-distance-1.
         pub distance_rule: DistanceRule,
-        /// 6.2: a page of input or output costs as much as 32 pages looked at in vain, which cost too (`lru_note_cost`); before,
-        /// only pages written or read again did.
+        /// 6.2: besides pages written or read again, each of which counts as 32, pages that were scanned in vain
+        /// cost something (`lru_note_cost`).
         pub rotations_cost: bool,
-        /// `nonresident_age` counts activations too: by access, by refault, and folios that reclaim puts back active.
-        /// Not with refault-distance-1.
+        /// Activations advance `nonresident_age` too: by access, by refault, and of folios that reclaim puts back
+        /// as active. Not with refault-distance-1.
         pub ages_on_activation: bool,
-        /// 7.1: shadows of anonymous pages leave bits to the count of users of their swap entry.
+        /// 7.1: shadows of anonymous pages have fewer bits, as the count of a swap entry's users takes some.
         pub anon_shadows_narrower: bool,
-        /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it has them brought up
-        /// to date whenever enough has changed.
+        /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it flushes
+        /// them if enough has changed.
         pub reads_late_stats: bool,
-        /// 7.1: what limits of memory cgroups have reclaimed counts as kswapd's or direct reclaim's too.
+        /// 7.1: pages reclaimed for the limit of a memory cgroup count as kswapd's or direct reclaim's too.
         pub counts_cgroup_reclaim: bool,
-        /// 6.9: a kswapd that has freed nothing down to the lowest priority begins again, and reclaims anonymous pages even where
-        /// there are many inactive pages of files (`cache_trim_mode`).
+        /// 6.9: a kswapd that has reclaimed nothing down to the lowest priority starts again, and then takes
+        /// anonymous pages even if there are many inactive file pages (without `cache_trim_mode`).
         pub retries_without_cache_trim: bool,
-        /// 7.2: compaction wants no more free pages than 32, whatever the order (`compact_gap`).
+        /// 7.2: compaction wants at most 32 free pages, whatever the order (`compact_gap`).
         pub caps_compact_gap: bool,
     } with parts {
-        /// The multi-gen LRU from 6.1 on, unless it is off.
+        /// The LRU of the kernel unless `lru_gen/enabled` is off: the multi-gen LRU, from 6.1 on.
         pub lru: Lru,
     }
 }
@@ -205,7 +217,7 @@ impl GenFeatures {
     const G63: GenFeatures = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..GenFeatures::G61 };
     const G65: GenFeatures =
         GenFeatures { counts_all_refaults: true, activate_rule: ActivateRule::Recent, ..GenFeatures::G63 };
-    /// Late releases of 6.1 have what 6.7 mended about page cache.
+    /// Late releases of 6.1 have the changes of 6.7 that concern the page cache.
     const G61_LATE: GenFeatures =
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G61 };
     const G67: GenFeatures = GenFeatures {
@@ -242,7 +254,7 @@ impl GenFeatures {
 }
 
 impl ReclaimFeatures {
-    /// This kernel with the multi-gen LRU off.
+    /// The same kernel with the multi-gen LRU off.
     pub const fn classic(self) -> ReclaimFeatures {
         ReclaimFeatures { lru: Lru::Classic, ..self }
     }

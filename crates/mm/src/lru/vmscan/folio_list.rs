@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   locked, young           ─► stays, maybe as an active one
-//!   of fast memory          ─► moved to slow memory, if that is on (demotion.rs)
-//!   dirty page of a file    ─► stays until a flusher has written it
+//!   on a fast node          ─► migrated to a slow one, if demotion is on (demotion.rs)
+//!   dirty file page         ─► stays until a flusher has written it
 //!   anonymous               ─► swap entries ─► unmapped ─► written ─► freed, its shadow in the swap cache
-//!                              (no room for all of it in a row: split, each page by itself)
-//!   clean page of a file    ─► unmapped ─► freed, its shadow in the file
+//!                              (no contiguous entries for a large folio: split, each page by itself)
+//!   clean file page         ─► unmapped ─► freed, its shadow in the file
 //! ```
 //!
 //! In the kernel: `shrink_folio_list`, `__remove_mapping`, `pageout` in mm/vmscan.c.
@@ -20,32 +20,33 @@ use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
 
-/// What shrinking a list of isolated folios came to, in pages (`struct reclaim_stat`).
+/// Counters of one call of `shrink_folio_list`, in pages (`struct reclaim_stat`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReclaimStat {
-    /// Freed.
+    /// Pages freed or demoted.
     pub reclaimed: u64,
-    /// Written to swap.
+    /// Pages written to swap.
     pub written: u64,
-    /// Dirty pages of files that nobody was writing.
+    /// Dirty file pages that are not under writeback.
     pub unqueued_dirty: u64,
 }
 
-/// What becomes of one folio.
+/// What becomes of one isolated folio.
 enum Fate {
     Freed {
         pages: u64,
     },
-    /// It goes to slower memory, if there is room.
+    /// It is migrated to a slower node, if there is room.
     Demoted,
     Kept,
     Activated,
-    /// Each of its pages is looked at by itself.
+    /// It has been split, and each of its pages is looked at by itself.
     Split(Vec<FolioId>),
 }
 
 impl Kernel<'_> {
-    /// Frees what can be freed of `folios` and leaves the others in it, in the same order.
+    /// Frees the folios that can be freed and leaves the others in `folios`, in the same order
+    /// (`shrink_folio_list`).
     pub(crate) fn shrink_folio_list(
         &mut self,
         folios: &mut Vec<FolioId>,
@@ -57,7 +58,7 @@ impl Kernel<'_> {
             if !self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED) {
                 self.parts.page_cache.files.prefetch(folio.slot);
             }
-            // Whoever gets the memory next writes to its record.
+            // The record of a free block is written when the folio is freed.
             self.parts.allocator.zones()[self.parts.allocator.zone_of(folio.pfn)]
                 .buddy
                 .prefetch_put(folio.pfn);
@@ -85,7 +86,7 @@ impl Kernel<'_> {
                 }
             }
             stat.reclaimed += self.demote_folio_list(&mut demoted, sc);
-            // What found no room is reclaimed as ever.
+            // Folios that found no room on the slow node are reclaimed as without demotion.
             folios.extend(demoted.drain(..).rev());
         }
         *folios = kept;
@@ -106,7 +107,7 @@ impl Kernel<'_> {
             References::Activate => return Fate::Activated,
             References::Keep => return Fate::Kept,
             References::ReclaimClean | References::Reclaim if demotes => return Fate::Demoted,
-            // A dirty page of a file stays in any case, below.
+            // A dirty file folio stays in any case, see `unmap_and_write`.
             References::ReclaimClean | References::Reclaim => {}
         }
         if anon
@@ -115,7 +116,7 @@ impl Kernel<'_> {
         {
             return fate;
         }
-        // What a page holds is known where it is mapped.
+        // Whether its pages are all zeroes is known by the PTEs that map it, so ask before they are gone.
         let zeroes = anon && self.is_zero_filled(id);
         if let Some(fate) = self.unmap_and_write(id, zeroes, stat) {
             return fate;
@@ -130,7 +131,8 @@ impl Kernel<'_> {
         Fate::Freed { pages }
     }
 
-    /// What a folio's state and its page-table entries say: whether it is in use, or in nobody's hands.
+    /// Judges a folio by its flags and by the accessed bits of its PTEs (`folio_check_references` and the
+    /// checks before it).
     fn look_at(&mut self, id: FolioId, sc: &ScanControl, stat: &mut ReclaimStat) -> References {
         let lru = self.parts.lrus.lru();
         let mapped = self.parts.lrus.folios[id].mapcount > 0;
@@ -163,7 +165,8 @@ impl Kernel<'_> {
         references
     }
 
-    /// Gives an anonymous folio entries in swap; what becomes of it if there are none for all of it.
+    /// Allocates swap entries for an anonymous folio. Returns what becomes of it if it cannot be written as
+    /// it is: there may be no contiguous entries for all its pages.
     fn make_room_in_swap(&mut self, id: FolioId, sc: &mut ScanControl) -> Option<Fate> {
         if !sc.may_swap {
             return Some(Fate::Activated);
@@ -192,14 +195,14 @@ impl Kernel<'_> {
         Some(Fate::Split(pages))
     }
 
-    /// Takes a folio out of all page tables and writes it to swap, or notes that it is `zeroes`; what becomes of it if it cannot be
-    /// freed now.
+    /// Unmaps a folio and writes it to swap, or records that it is filled with zeroes (`zeroes`). Returns
+    /// what becomes of it if it cannot be freed now.
     fn unmap_and_write(&mut self, id: FolioId, zeroes: bool, stat: &mut ReclaimStat) -> Option<Fate> {
         if self.parts.lrus.folios[id].mapcount > 0 {
             let cost = self.on.machine.costs.paging().pte_unmap * self.unmap(id);
             self.on.machine.charge(self.on.cpu, Category::Reclaim, cost);
             if self.parts.lrus.folios[id].mapcount > 0 {
-                // A part of it is locked.
+                // A `VM_LOCKED` VMA maps a part of it.
                 return Some(Fate::Activated);
             }
         }
@@ -216,13 +219,14 @@ impl Kernel<'_> {
         if self.swap_writeout(id, zeroes) { None } else { Some(Fate::Kept) }
     }
 
-    /// Gives a folio's memory back, to its group and to the allocator. It is on no list and mapped nowhere.
+    /// Frees a folio, which is on no list and mapped nowhere, and uncharges it from its memcg (`folio_put`).
     pub(crate) fn free_folio(&mut self, id: FolioId) {
         let (pfn, order) = self.parts.forget_folio(id);
         self.free(pfn, order);
     }
 
-    /// Leaves a shadow where the folio was.
+    /// Removes a folio from the page cache or swap cache and leaves a shadow in its place
+    /// (`__remove_mapping`).
     fn remove_mapping(&mut self, id: FolioId, sc: &ScanControl) {
         let shadow = self.workingset_eviction(id, sc.target);
         if self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE) {
@@ -234,7 +238,8 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// The same but for the allocator: the block that is to be freed, and its order.
+    /// Like `free_folio`, but does not free the memory: returns the block and its order, for the caller to
+    /// free.
     #[inline]
     pub(crate) fn forget_folio(&mut self, id: FolioId) -> (Pfn, u8) {
         let folio = self.lrus.folios[id];

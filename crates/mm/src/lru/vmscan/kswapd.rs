@@ -1,13 +1,13 @@
-//! kswapd: a task of each node that reclaims before anybody has to wait.
+//! kswapd: a task of each node that reclaims before allocations have to wait.
 //!
 //! ```text
-//!   allocation finds no zone above LOW ─► woken ─► priority 12: shrink the node ─► some zone above HIGH? ─► sleeps
-//!                                                        ▲                 │ no
-//!                                                        └── 11, 10 ... 1 ◄┘
+//!   no zone above LOW ─► woken ─► priority 12: shrink the node ─► some zone above HIGH? ─► sleeps
+//!                                       ▲                            │ no
+//!                                       └────── 11, 10 ... 1 ◄───────┘
 //! ```
 //!
-//! While it runs, the zones of its node are marked (`ZONE_RECLAIM_ACTIVE`), which keeps per-CPU pagesets small. In the
-//! kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
+//! While it runs, the zones of its node are marked (`ZONE_RECLAIM_ACTIVE`), which keeps the pagesets of CPUs
+//! small. In the kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
 
 use super::ScanControl;
 use super::policy::{
@@ -22,34 +22,35 @@ use crate::kernel::{Kernel, Parts};
 use crate::lru::memcontrol::Memcg;
 use machine::Node;
 
-/// A run of kswapd, a bounded step at a time.
+/// A run of kswapd, which is made in steps: each shrinks the node once.
 #[derive(Clone, Debug)]
 pub struct Kswapd {
     node: Node,
-    /// What it was asked for.
+    /// The order and highest zone that it was woken for.
     wanted: (u8, ZoneType),
     sc: ScanControl,
     /// Pages still to be reclaimed for boosted watermarks.
     boost: u64,
-    /// Zones that were boosted when it began, and by how much.
+    /// Zones whose watermarks were boosted when the run began, and by how many pages.
     boosts: Vec<(usize, u64)>,
 }
 
 impl Kernel<'_> {
-    /// Runs the kswapd of `node` to its end, if somebody has asked for it.
+    /// Runs the kswapd of `node` until it sleeps, if it has been woken.
     pub fn run_kswapd(&mut self, node: Node) {
         if let Some(mut kswapd) = self.start_kswapd(node) {
             while kswapd.step(self) {}
         }
     }
 
-    /// Asks the kswapd of every node with a zone that a request may use to run, unless the node has enough or nothing helps
-    /// it; then kcompactd is asked, unless the request compacts itself (`direct`).
+    /// Wakes the kswapd of each node for a request of `order` (`wake_all_kswapds`). A node is passed over if
+    /// it is balanced and none of its watermarks is boosted, or if its kswapd has given up; its kcompactd is
+    /// woken then, unless the request does direct compaction itself (`direct`).
     pub(crate) fn wake_all_kswapds(&mut self, order: u8, highest: ZoneType, direct: bool) {
         self.parts.allocator.all_nodes().for_each(|node| self.wake_kswapd(node, order, highest, direct));
     }
 
-    /// The same for one node (`wakeup_kswapd`).
+    /// Like `wake_all_kswapds`, but for one node (`wakeup_kswapd`).
     pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
         let hopeless = is_hopeless(self.parts.lrus.kswapds[node.index()].failures);
         if hopeless
@@ -65,7 +66,7 @@ impl Kernel<'_> {
         *wanted = Some((old_order.max(order), old_highest.max(highest)));
     }
 
-    /// Begins a run of the kswapd of `node` if somebody has asked for one.
+    /// Starts a run of the kswapd of `node` if it has been woken.
     pub fn start_kswapd(&mut self, node: Node) -> Option<Kswapd> {
         let (order, highest) = self.parts.lrus.kswapds[node.index()].wanted.take()?;
         self.on.counters.add(Event::Pageoutrun, 1);
@@ -77,23 +78,24 @@ impl Kernel<'_> {
         Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
     }
 
-    /// The watermark up to which it works: with memory tiers there is room for what is promoted.
+    /// The watermark up to which kswapd reclaims: with memory tiering it keeps room for folios that are
+    /// promoted.
     pub(crate) fn kswapd_mark(&self) -> Mark {
         if self.on.settings.numa.tiering { Mark::Promo } else { Mark::High }
     }
 
-    /// Whether a block can be had from a zone of `node` above that.
+    /// Whether some zone of `node` is above kswapd's watermark for a block of `order` (`pgdat_balanced`).
     fn is_balanced(&self, node: Node, order: u8, highest: ZoneType) -> bool {
         let (f, mark) = (self.on.features, self.kswapd_mark());
         let mut zones = self.parts.allocator.zones_of(node).filter(|zone| zone.kind <= highest).peekable();
-        // A node without such a zone has nothing to do.
+        // A node without such a zone has nothing to reclaim.
         zones.peek().is_none()
             || zones.any(|zone| zone.is_above(f, mark, order, highest, Reserves::default()))
     }
 }
 
 impl PageAllocator {
-    /// The zones of a node up to `highest` whose watermarks are boosted, and by how much.
+    /// The zones of a node up to `highest` whose watermarks are boosted, and by how many pages.
     fn boosts(&self, node: Node, highest: ZoneType) -> Vec<(usize, u64)> {
         let zones = self.zones().iter().enumerate();
         let own = zones.filter(|(_, zone)| zone.node == node && zone.kind <= highest);
@@ -102,7 +104,7 @@ impl PageAllocator {
 }
 
 impl Kswapd {
-    /// Shrinks the node once; whether there is more to do.
+    /// Shrinks the node once, or ends the run. Returns whether there is more to do.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
         let balanced = kernel.is_balanced(self.node, self.sc.order, self.sc.highest);
         if !balanced && self.boost > 0 {
@@ -133,7 +135,7 @@ impl Kswapd {
         true
     }
 
-    /// Where it is.
+    /// The state of the run that policy decides by.
     fn run(&self) -> KswapdRun {
         KswapdRun {
             priority: self.sc.priority,
@@ -144,10 +146,11 @@ impl Kswapd {
         }
     }
 
-    /// Reclaims once, at the priority at hand, and chooses the next; how many pages that freed.
+    /// Reclaims once at the current priority and sets the next one (`kswapd_shrink_node`). Returns the number
+    /// of pages reclaimed.
     fn shrink_node(&mut self, kernel: &mut Kernel) -> u64 {
         let sc = &mut self.sc;
-        // Reclaim for a boost is not worth writing anything.
+        // Reclaim for a watermark boost is not worth any writing.
         let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
         sc.may_swap = self.boost == 0;
         kernel.kswapd_age_node(self.node, sc);
@@ -183,7 +186,7 @@ impl Kswapd {
             zone.buddy.watermark_boost = zone.buddy.watermark_boost.saturating_sub(boost);
         }
         if !self.boosts.is_empty() {
-            // What mixes pageblocks is mended by whole ones.
+            // Pageblocks that were mixed are repaired by making whole ones.
             mm.allocator.wake_kcompactd(self.node, mm.allocator.geometry().pageblock_order, highest);
         }
         mm.snapshot_refaults(Memcg::ROOT);

@@ -1,19 +1,19 @@
-//! Reclaim: which pages leave memory when it runs short.
+//! Reclaim: which folios are evicted when memory runs short.
 //!
 //! ```text
-//!   a group at its limit ─┐
-//!   no zone above its ────┼─► priority 12, 11, ... 0:  for each group below:  lists of its lruvec ─► isolate 32
-//!   watermark (direct)    │                                                        │
-//!   kswapd ───────────────┘                            free ◄─ folio_list ◄────────┘
-//!                                                        │         └──► kept, or active again
-//!   classic     active and inactive lists                └─ shadow, memory back to the allocator
+//!   a memcg at its limit ─┐
+//!   no zone above its ────┼─► priority 12, 11, ... 0: for each memcg below: its lruvec's lists ─► isolate 32
+//!   watermark (direct)    │                                                          │
+//!   kswapd ───────────────┘                              free ◄─ folio_list ◄────────┘
+//!                                                          │         └──► kept, or active again
+//!   classic     active and inactive lists                  └─ shadow, memory back to the allocator
 //!   mglru       generations (crate::lru::mglru)
 //! ```
 //!
 //! ```text
-//!   features      what each kernel does          classic       shrinking of active and inactive lists
-//!   policy        how much, which, enough?       folio_list    what becomes of isolated folios
-//!   kswapd        watermarks
+//!   features      what each kernel does         classic       shrinking of active and inactive lists
+//!   policy        how much, which, enough?      folio_list    what becomes of isolated folios
+//!   kswapd        reclaim in the background     demotion      migration to slower nodes instead of eviction
 //! ```
 //!
 //! In the kernel: mm/vmscan.c, 6.1 to 7.2.
@@ -48,57 +48,60 @@ use crate::sysctl::Settings;
 use machine::{Node, Time};
 use policy::{DEF_PRIORITY, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
 
-/// What a node of 64 slots costs its group: itself, and a pointer to the group (`struct xa_node`, `obj_full_size`).
+/// Bytes that an xarray node of 64 slots is charged with: the node (`struct xa_node`) and the pointer to its
+/// memcg (`obj_full_size`).
 const XA_NODE_BYTES: u64 = 576 + 8;
 
-/// One reclaim (`struct scan_control`).
+/// The parameters and progress of one reclaim (`struct scan_control`).
 #[derive(Clone, Debug)]
 pub(crate) struct ScanControl {
-    /// The group whose limit is in the way; the root if memory itself is short.
+    /// The memcg whose limit was hit; the root if the machine's memory runs short (`target_mem_cgroup`).
     pub target: Memcg,
-    /// Pages wanted.
+    /// Pages to reclaim.
     pub nr_to_reclaim: u64,
     /// Pages looked at.
     pub nr_scanned: u64,
-    /// Pages freed.
+    /// Pages reclaimed.
     pub nr_reclaimed: u64,
-    /// log2 of the block that is wanted.
+    /// Order of the block that is wanted.
     pub order: u8,
-    /// From 12 down to 0.
+    /// From 12, the gentlest, down to 0.
     pub priority: u8,
-    /// The highest zone that memory is wanted of (`reclaim_idx`).
+    /// The highest zone that memory is wanted from (`reclaim_idx`).
     pub highest: ZoneType,
-    /// Whether it is kswapd that reclaims.
+    /// Whether kswapd reclaims, and not a task that waits for memory (`current_is_kswapd`).
     pub kswapd: bool,
-    /// Dirty pages may be written.
+    /// Whether anonymous folios may be swapped out.
     pub may_swap: bool,
-    /// Lists of a type may be deactivated.
+    /// Whether active folios may be deactivated, indexed by type (`may_deactivate`).
     pub may_deactivate: [bool; 2],
-    /// All lists may be.
+    /// Whether folios of both types may be deactivated in any case.
     pub force_deactivate: bool,
-    /// Some were not.
+    /// Whether folios were left alone that could have been deactivated.
     pub skipped_deactivate: bool,
-    /// Groups are reclaimed from although memory.low protects them.
+    /// Whether memcgs are reclaimed from although memory.low protects them.
     pub memcg_low_reclaim: bool,
-    /// Some were protected.
+    /// Whether memcgs were left alone because memory.low protects them.
     pub memcg_low_skipped: bool,
-    /// There are many files that nobody uses.
+    /// Whether only file pages are scanned, as there are many inactive ones.
     pub cache_trim_mode: bool,
-    /// [`ScanControl::cache_trim_mode`] got nowhere before.
+    /// Whether `cache_trim_mode` is out of the question, as it has failed before.
     pub no_cache_trim_mode: bool,
-    /// It got nowhere now.
+    /// Whether `cache_trim_mode` was on and nothing was reclaimed.
     pub cache_trim_mode_failed: bool,
-    /// Hardly any files are left.
+    /// Whether there are hardly any file pages left.
     pub file_is_tiny: bool,
-    /// What reclaim of each type has cost lately.
+    /// What reclaim of each type has cost lately, indexed by type.
     pub cost: [u64; 2],
-    /// Pages of files that the multi-gen LRU has isolated, or moved on for being dirty, since the call began.
+    /// File pages that the multi-gen LRU has isolated, or moved on because they are dirty, in the current
+    /// pass.
     pub file_taken: u64,
-    /// Those that are dirty and that nobody was writing.
+    /// Dirty file pages among them that are not under writeback.
     pub unqueued_dirty: u64,
-    /// It walks page tables of the group at hand, so that it may move folios between generations by the batch (`mm_walk`).
+    /// Whether this reclaim may walk page tables: then the rmap promotes folios at once instead of through a
+    /// batch (`mm_walk`).
     pub mm_walk: bool,
-    /// kswapd of 6.1: no lruvec is known yet to have enough that is cold.
+    /// kswapd of 6.1: whether no lruvec has yet been seen to have enough cold pages.
     pub memcgs_need_aging: bool,
 }
 
@@ -131,19 +134,20 @@ impl ScanControl {
         }
     }
 
-    /// Dirty pages of files have been seen to; what is met next counts anew.
+    /// Forgets which file pages were dirty before the next pass.
     pub(in crate::lru) fn forget_dirty(&mut self) {
         (self.file_taken, self.unqueued_dirty) = (0, 0);
     }
 
-    /// Whether reclaim is for a group's limit.
+    /// Whether this is reclaim for the limit of a memcg (`cgroup_reclaim`).
     pub fn is_for_cgroup(&self) -> bool {
         self.target != Memcg::ROOT
     }
 }
 
 impl Kernel<'_> {
-    /// Charges `pages` to `memcg`; where a limit is in the way, reclaims (`try_charge_memcg`).
+    /// Charges `pages` to `memcg`, with reclaim if a limit is in the way and `effort` allows it
+    /// (`try_charge_memcg`).
     pub(crate) fn charge_memcg(
         &mut self,
         memcg: Memcg,
@@ -179,7 +183,7 @@ impl Kernel<'_> {
                 return Err(OutOfMemory);
             }
             if reclaimed == 0 {
-                // Its requests fill the device's queue: it waits there, not here.
+                // If the task has submitted writes, it waits for the device instead of retrying here.
                 if retries == 0 || !self.parts.page_cache.submitted_writes().is_empty() {
                     return Err(OutOfMemory);
                 }
@@ -188,7 +192,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims from the tree of `target` because of its limit.
+    /// Reclaims from `target` and all memcgs below it because of its limit (`try_to_free_mem_cgroup_pages`).
     #[inline(never)]
     fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
         let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
@@ -196,7 +200,7 @@ impl Kernel<'_> {
         sc.nr_reclaimed
     }
 
-    /// Reclaims because no zone that a request may use is above its watermark (`try_to_free_pages`).
+    /// Direct reclaim: no zone that an allocation may use is above its watermark (`try_to_free_pages`).
     pub(crate) fn try_to_free_pages(&mut self, order: u8, highest: ZoneType) -> u64 {
         let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
         self.do_try_to_free_pages(&mut sc);
@@ -241,8 +245,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims from all groups below the target, on one node. If that frees anything, a kswapd that had given up the
-    /// node tries again when it is asked next.
+    /// Reclaims on one node from the target memcg and all below it (`shrink_node`). If anything is reclaimed,
+    /// a kswapd that had given up on the node tries again when it is next woken.
     pub(crate) fn shrink_node(&mut self, node: Node, sc: &mut ScanControl) {
         let before = sc.nr_reclaimed;
         self.shrink_node_lists(node, sc);
@@ -251,7 +255,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims from all groups below the target until compaction has enough; `begin` comes before each pass over them.
+    /// Reclaims on one node from the target memcg and all below it, until there is enough for compaction.
+    /// `begin` is called before each pass over the memcgs.
     pub(in crate::lru) fn shrink_node_until_enough(
         &mut self,
         node: Node,
@@ -287,8 +292,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Splits folios that wait for it, and frees nodes of files that hold nothing but shadows, if a group has too many of them
-    /// for what it has in memory (`count_shadow_nodes`).
+    /// Runs the shrinkers for a memcg: splits queued large folios, frees the huge zero folio, and frees
+    /// shadow nodes of the page cache if there are too many for the pages that the memcg has in memory
+    /// (`shrink_slab`, `count_shadow_nodes`).
     pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
         let lruvec = self.parts.lrus.lruvec_of(memcg, node);
         self.shrink_deferred_splits(lruvec, priority);
@@ -315,7 +321,8 @@ impl Kernel<'_> {
         self.parts.lrus.lruvecs[lruvec].deferred_shadow_nodes = slab.deferred();
     }
 
-    /// A larger block needs compaction, which needs free pages and something to move (`should_continue_reclaim`).
+    /// Whether reclaim for a larger block goes on, as compaction needs more free pages and there are pages to
+    /// reclaim (`should_continue_reclaim`).
     fn should_continue_reclaim(&self, node: Node, reclaimed: u64, sc: &ScanControl) -> bool {
         let for_compaction =
             sc.order > 0 && (sc.order > PAGE_ALLOC_COSTLY_ORDER || sc.priority < DEF_PRIORITY - 2);
@@ -343,17 +350,18 @@ impl Kernel<'_> {
         inactive > compact_gap(&self.on.features.reclaim, sc.order)
     }
 
-    /// Whether anonymous pages of a group on a node can go somewhere (`can_reclaim_anon_pages`).
+    /// Whether anonymous pages of a memcg on a node can be swapped out or demoted (`can_reclaim_anon_pages`).
     pub(crate) fn can_reclaim_anon(&self, memcg: Memcg, node: Node) -> bool {
         self.parts.lrus.memcgs.swap_margin(memcg, self.parts.swap.free()) > 0 || self.can_demote(node)
     }
 
-    /// Whether it is worth knowing which anonymous pages of a node are used (`can_age_anon_pages`).
+    /// Whether it is worth aging anonymous pages on a node (`can_age_anon_pages`).
     fn can_age_anon(&self, node: Node) -> bool {
         self.parts.swap.total() > 0 || self.can_demote(node)
     }
 
-    /// Notes what reclaim of a type has cost: pages written or read again, and pages looked at in vain.
+    /// Notes what reclaim of a type has cost: `io` pages written or read again, and `rotated` pages scanned
+    /// in vain (`lru_note_cost`).
     pub(crate) fn lru_note_cost(&mut self, lruvec: LruvecId, lru_type: LruType, io: u64, rotated: u64) {
         let cost = policy::reclaim_cost(&self.on.features.reclaim, io, rotated);
         if cost == 0 {
@@ -396,31 +404,31 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
-    /// The lists of a group on a node.
+    /// The number of the lruvec of a memcg on a node (`mem_cgroup_lruvec`).
     #[inline]
     pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {
         self.lruvecs.id(memcg, node)
     }
 
-    /// The lists of a group on a node.
+    /// The lruvec of a memcg on a node.
     pub fn lruvec(&self, memcg: Memcg, node: Node) -> &Lruvec {
         &self.lruvecs[self.lruvec_of(memcg, node)]
     }
 
-    /// A memory cgroup below `parent`, without limits.
+    /// Makes a memory cgroup without limits below `parent`.
     pub fn create_memcg(&mut self, parent: Memcg) -> Memcg {
         let memcg = self.memcgs.create(Some(parent));
         self.make_lruvecs(memcg);
         memcg
     }
 
-    /// The lists of a new group.
+    /// Makes the lruvecs of a new memcg.
     pub(crate) fn make_lruvecs(&mut self, memcg: Memcg) {
         self.lruvecs.add(&mut self.folios, memcg);
         self.memcg_online(memcg);
     }
 
-    /// Pages on all lists of a kind (`nr_inactive_anon` and so on), of all groups and nodes.
+    /// Pages on each kind of list, summed over all memcgs and nodes (`nr_inactive_anon` and so on).
     pub fn nr_lru(&self) -> [u64; LruList::COUNT] {
         let mut sum = [0; LruList::COUNT];
         for lruvec in self.lruvecs.iter() {
@@ -429,22 +437,20 @@ impl Lrus {
         sum
     }
 
-    /// A memory cgroup.
     pub fn memcg(&self, memcg: Memcg) -> &MemoryCgroup {
         self.memcgs.get(memcg)
     }
 
-    /// A memory cgroup, for setting its limits.
     pub fn memcg_mut(&mut self, memcg: Memcg) -> &mut MemoryCgroup {
         self.memcgs.get_mut(memcg)
     }
 
-    /// Makes statistics of memory cgroups current, as reading memory.stat does.
+    /// Flushes the statistics of memory cgroups, as reading memory.stat does.
     pub fn flush_stats(&mut self, now: Time) {
         self.memcgs.flush_stats(&mut self.lruvecs, now);
     }
 
-    /// The same if enough has changed to be worth it (`mem_cgroup_flush_stats`).
+    /// Flushes them if enough has changed (`mem_cgroup_flush_stats`).
     pub fn flush_stats_if_needed(&mut self, now: Time, cpus: usize) {
         let updates: u64 = self.lruvecs.iter().map(|lruvec| lruvec.stat_updates).sum();
         if updates > CHARGE_BATCH * cpus as u64 {
@@ -452,32 +458,32 @@ impl Lrus {
         }
     }
 
-    /// The same if that has not been done for two intervals (`mem_cgroup_flush_stats_ratelimited`).
+    /// Flushes them if the last flush is two intervals ago (`mem_cgroup_flush_stats_ratelimited`).
     pub(crate) fn flush_stats_if_late(&mut self, now: Time) {
         if now > self.memcgs.flushed_at() + FLUSH_INTERVAL * 2 {
             self.flush_stats(now);
         }
     }
 
-    /// The same every two seconds (`flush_memcg_stats_dwork`).
+    /// Flushes them every two seconds (`flush_memcg_stats_dwork`).
     pub fn flush_stats_periodically(&mut self, now: Time) {
         if now >= self.memcgs.flushed_at() + FLUSH_INTERVAL {
             self.flush_stats(now);
         }
     }
 
-    /// Pages of files on lists (`nr_active_file`, `nr_inactive_file`).
+    /// File pages on lists (`nr_active_file` + `nr_inactive_file`).
     pub(crate) fn nr_file_lru(&self) -> u64 {
         self.lruvecs.iter().map(|lruvec| lruvec.stat.nr_file()).sum()
     }
 
-    /// Whether memory.min keeps reclaim for `target` from `memcg`.
+    /// Whether memory.min protects all of `memcg` from reclaim of `target` (`mem_cgroup_below_min`).
     pub(crate) fn is_below_min(&self, memcg: Memcg, target: Memcg) -> bool {
         let min = self.memcgs.protection(memcg, target, |group| group.min);
         min > 0 && self.memcgs.get(memcg).current <= min
     }
 
-    /// Whether memory.low does.
+    /// Whether memory.low protects all of `memcg` from reclaim of `target` (`mem_cgroup_below_low`).
     pub(crate) fn is_below_low(&self, memcg: Memcg, target: Memcg) -> bool {
         let low = self.memcgs.protection(memcg, target, |group| group.low);
         low > 0 && self.memcgs.get(memcg).current <= low
@@ -485,7 +491,7 @@ impl Lrus {
 }
 
 impl PageAllocator {
-    /// Pages that the kernel keeps for itself, by watermarks and reserves for lower zones (`totalreserve_pages`).
+    /// Pages that the watermarks and the reserves for lower zones keep from programs (`totalreserve_pages`).
     pub(crate) fn totalreserve_pages(&self) -> u64 {
         let reserved = |zone: &crate::Zone| {
             let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0);
@@ -496,7 +502,7 @@ impl PageAllocator {
 }
 
 impl Parts {
-    /// Pages that new programs could have without swapping (`si_mem_available`).
+    /// Pages that new programs could get without swapping (`si_mem_available`, MemAvailable).
     pub fn si_mem_available(&self) -> u64 {
         let reserve = self.allocator.totalreserve_pages();
         let low: u64 = self.allocator.zones().iter().map(|zone| zone.wmark(Mark::Low)).sum();
@@ -504,7 +510,7 @@ impl Parts {
         self.allocator.free_pages().saturating_sub(reserve) + cache - low.min(cache / 2)
     }
 
-    /// Remembers what had been activated when reclaim ended.
+    /// Remembers `workingset_activate` as of the end of reclaim (`snapshot_refaults`).
     fn snapshot_refaults(&mut self, target: Memcg) {
         let exact = self.lrus.memcgs.len() == 1;
         for node in self.allocator.all_nodes() {
@@ -514,7 +520,8 @@ impl Parts {
         }
     }
 
-    /// Checks what must always hold of folios between calls; panics with what does not. How many pages they have.
+    /// Panics if an invariant of folios does not hold, of those that hold between calls. Returns the number
+    /// of pages in folios.
     pub(crate) fn validate_folios(&self, features: &Features, settings: &Settings) -> u64 {
         let mut census = Census::new(&self.lrus.folios, self.lrus.lruvecs.len());
         self.lrus.validate_batches(&mut census);

@@ -1,13 +1,13 @@
-//! What reclaim decides, but for what the multi-gen LRU decides by itself.
+//! What reclaim decides, except for what only the multi-gen LRU decides.
 //!
 //! ```text
 //!   how much     sizes, costs, swappiness, protection ─► pages of each list to scan
-//!   which        flags and accessed bits of a folio   ─► out, kept, or back among the active ones
+//!   which        flags and accessed bits of a folio   ─► reclaimed, kept, or activated
 //!   enough?      sizes of active and inactive lists   ─► is the inactive one too short?
 //! ```
 //!
-//! Pure functions. In the kernel: `inactive_is_low`, `get_scan_count`, `shrink_lruvec`, `folio_check_references`,
-//! `should_continue_reclaim` in mm/vmscan.c.
+//! Pure functions. In the kernel: `inactive_is_low`, `get_scan_count`, `shrink_lruvec`,
+//! `folio_check_references`, `should_continue_reclaim` in mm/vmscan.c.
 
 use crate::features::Features;
 use crate::lru::folio::FolioFlags;
@@ -19,110 +19,113 @@ use machine::PageSize;
 
 /// Pages that are isolated at a time (`SWAP_CLUSTER_MAX`).
 pub const SWAP_CLUSTER_MAX: u64 = 32;
-/// Pages of zones that no memory is wanted of, of which an isolation passes over so many at most.
+/// The most folios of unwanted zones that one isolation skips (`SWAP_CLUSTER_MAX_SKIPPED`).
 pub const SWAP_CLUSTER_MAX_SKIPPED: u64 = SWAP_CLUSTER_MAX << 10;
-/// The priority that reclaim begins with; a list is scanned by its length divided by two to this power.
+/// The priority that reclaim begins with: size / 2^priority pages of a list are scanned.
 pub const DEF_PRIORITY: u8 = 12;
-/// Whether a list of inactive pages is so short that active ones should be deactivated (`inactive_is_low`). The share
-/// that is enough falls with the square root of the size: a half of 1 MB, a quarter of 1 GB, a tenth of 10 GB...
+/// Whether an inactive list is so short that active folios should be deactivated (`inactive_is_low`). The
+/// share of inactive pages that is enough falls with the square root of the total: a half of 1 MB, a quarter
+/// of 1 GB, a tenth of 10 GB.
 pub fn inactive_is_low(page_size: PageSize, inactive: u64, active: u64) -> bool {
     let gigabytes = (inactive + active) / page_size.pages_of_mib(1024);
     let ratio = if gigabytes > 0 { (10 * gigabytes).isqrt() } else { 1 };
     inactive * ratio < active
 }
 
-/// What of a lruvec is scanned (`enum scan_balance`).
+/// How a scan is divided between anonymous and file pages (`enum scan_balance`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanBalance {
-    /// Both types alike.
+    /// The same share of both types.
     Equal,
-    /// Both, by what reclaiming each has cost.
+    /// Shares by what reclaim of each type has cost.
     Fract {
-        /// Weights of anonymous pages and of files.
+        /// Weights of anonymous and of file pages.
         fraction: [u64; 2],
     },
-    /// Anonymous pages only.
+    /// Only anonymous pages.
     Anon,
-    /// Files only.
+    /// Only file pages.
     File,
 }
 
-/// What [`scan_balance`] looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct BalanceState {
-    /// Anonymous pages can go somewhere.
+    /// Whether anonymous pages can be swapped out or demoted.
     pub can_reclaim_anon: bool,
-    /// Reclaim is for a memory cgroup's limit.
+    /// Whether this is reclaim for the limit of a memory cgroup.
     pub cgroup_reclaim: bool,
     /// `vm.swappiness`.
     pub swappiness: u64,
     /// From 12 down to 0.
     pub priority: u8,
-    /// Hardly any files are left.
+    /// Whether there are hardly any file pages left.
     pub file_is_tiny: bool,
-    /// There are many files that nobody uses.
+    /// Whether there are many inactive file pages.
     pub cache_trim_mode: bool,
-    /// What reclaim of each type has cost lately.
+    /// What reclaim of each type has cost lately, indexed by type.
     pub cost: [u64; 2],
 }
 
-/// When statistics of memory cgroups are brought up to date before they are read.
+/// When the statistics of memory cgroups are flushed before reclaim reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsFlush {
-    /// Where enough has changed to be worth it (`mem_cgroup_flush_stats`).
+    /// If enough has changed (`mem_cgroup_flush_stats`).
     IfMuchChanged,
-    /// Where that has not been done for two intervals (`mem_cgroup_flush_stats_ratelimited`).
+    /// If the last flush is two intervals ago (`mem_cgroup_flush_stats_ratelimited`).
     IfLate,
 }
 
-/// When the classic LRU does so (`prepare_scan_control`): from 6.12 on it reads what may be seconds old.
+/// When the classic LRU flushes statistics (`prepare_scan_control`): from 6.12 on it reads counters that may
+/// be seconds old.
 pub fn stats_flush(f: &ReclaimFeatures) -> StatsFlush {
     if f.reads_late_stats { StatsFlush::IfLate } else { StatsFlush::IfMuchChanged }
 }
 
-/// Whether pages that were looked at or freed also count as those of kswapd or of direct reclaim: what a memory cgroup's limit has
-/// reclaimed (`for_cgroup`) does so from 7.1 on.
+/// Whether scanned or reclaimed pages are also counted by who reclaims, kswapd or direct reclaim. For the
+/// limit of a memory cgroup (`for_cgroup`) they are from 7.1 on.
 pub fn counts_by_reclaimer(f: &ReclaimFeatures, for_cgroup: bool) -> bool {
     !for_cgroup || f.counts_cgroup_reclaim
 }
 
-/// Where a run of kswapd is.
+/// The state of a run of kswapd.
 #[derive(Clone, Copy, Debug)]
 pub struct KswapdRun {
-    /// The priority that comes next.
+    /// The priority of the next step.
     pub priority: u8,
-    /// Pages that it has freed.
+    /// Pages reclaimed by this run.
     pub reclaimed: u64,
-    /// It left anonymous pages alone because there are many inactive pages of files, and got nowhere.
+    /// Whether nothing was reclaimed while only file pages were scanned, as there were many inactive ones.
     pub cache_trim_failed: bool,
-    /// It has begun again for that before.
+    /// Whether the run has been started again without `cache_trim_mode` already.
     pub without_cache_trim: bool,
-    /// Watermarks were boosted when it began.
+    /// Whether watermarks were boosted when the run began.
     pub boosted: bool,
 }
 
-/// Whether kswapd begins once more, and leaves anonymous pages alone no longer (`balance_pgdat`): from 6.9 on, once it is through with
-/// all priorities.
+/// Whether kswapd starts again at the first priority without `cache_trim_mode`, once it has gone through all
+/// priorities and reclaimed nothing (`balance_pgdat`): from 6.9 on.
 pub fn begins_without_cache_trim(f: &ReclaimFeatures, run: &KswapdRun) -> bool {
     let in_vain = run.priority == 0 && run.reclaimed == 0;
     f.retries_without_cache_trim && in_vain && run.cache_trim_failed && !run.without_cache_trim
 }
 
-/// How often reclaim is tried before it is given up: by a charge or an allocation, and by kswapd (`MAX_RECLAIM_RETRIES`).
+/// How often a charge, an allocation or kswapd tries reclaim in vain before it gives up
+/// (`MAX_RECLAIM_RETRIES`).
 pub const MAX_RECLAIM_RETRIES: u32 = 16;
 
-/// Whether kswapd leaves a node to direct reclaim after so many runs in vain in succession (`kswapd_failures`).
+/// Whether kswapd leaves a node to direct reclaim after `failures` runs in a row that reclaimed nothing
+/// (`kswapd_failures`).
 #[inline]
 pub fn is_hopeless(failures: u32) -> bool {
     failures >= MAX_RECLAIM_RETRIES
 }
 
-/// Whether a run that ends here counts as one in vain: until 6.18 only if no watermark was boosted.
+/// Whether a run that ends now counts as a failure: until 6.18 only if no watermark was boosted.
 pub fn was_in_vain(f: &Features, run: &KswapdRun) -> bool {
     run.reclaimed == 0 && (f.boosted_runs_fail || !run.boosted)
 }
 
-/// How anonymous pages and files share a scan.
+/// How a scan is divided between anonymous and file pages (`get_scan_count`).
 pub fn scan_balance(s: &BalanceState) -> ScanBalance {
     if !s.can_reclaim_anon || s.cgroup_reclaim && s.swappiness == 0 {
         return ScanBalance::File;
@@ -148,9 +151,10 @@ pub fn scan_balance(s: &BalanceState) -> ScanBalance {
     }
 }
 
-/// What `setting`, memory.low or memory.min of a group that uses `usage`, protects of it, if `parent_effective` is what
-/// protects its parent, which uses `parent_usage`, and the parent's groups claim `siblings_protected` together
-/// (`effective_protection`; cgroup2 mounted with `memory_recursiveprot`, as systemd does).
+/// The effective protection of a memcg that uses `usage` pages and has `setting`, which is memory.low or
+/// memory.min (`effective_protection`). `parent_effective` is that of its parent, which uses `parent_usage`,
+/// and `siblings_protected` is the sum of what all children of the parent claim. cgroup2 is mounted with
+/// `memory_recursiveprot`, as systemd does.
 pub fn effective_protection(
     usage: u64,
     parent_usage: u64,
@@ -162,30 +166,31 @@ pub fn effective_protection(
         |of: u64, part: u64, whole: u64| (u128::from(of) * u128::from(part) / u128::from(whole)) as u64;
     let protected = usage.min(setting);
     if siblings_protected > parent_effective {
-        // They claim more than there is: each gets its part.
+        // The children claim more than the parent has: each gets its share.
         return share(parent_effective, protected, siblings_protected);
     }
     let (unclaimed, unprotected) = (parent_effective - siblings_protected, usage - protected);
     if unclaimed == 0 || unprotected == 0 || parent_usage <= siblings_protected {
         return protected;
     }
-    // What nobody claims goes to all, by what they use besides.
+    // The rest goes to all children, in proportion to their unprotected usage.
     protected + share(unclaimed, unprotected, parent_usage - siblings_protected)
 }
 
-/// Whether nothing can go before flushers have written: all that was `taken` is dirty, and nobody is writing it.
+/// Whether nothing can be reclaimed before flushers have written: all pages that were `taken` are dirty, and
+/// none is under writeback.
 pub fn is_all_dirty(dirty: u64, taken: u64) -> bool {
     dirty > 0 && dirty == taken
 }
 
-/// What it costs to have reclaimed pages of one type: `io` pages were written, or read again, and `rotated` looked at in
-/// vain.
+/// The cost of having reclaimed pages of one type: `io` pages were written or read again, and `rotated` pages
+/// scanned in vain.
 pub fn reclaim_cost(f: &ReclaimFeatures, io: u64, rotated: u64) -> u64 {
     if f.rotations_cost { io * SWAP_CLUSTER_MAX + rotated } else { io }
 }
 
-/// What may be scanned of `size` pages at priority 0; `protected` is the part of their group's `usage` that memory.low or
-/// memory.min protects.
+/// Pages of a list of `size` that may be scanned at priority 0. `protected` pages of the memcg's `usage` are
+/// protected by memory.low or memory.min.
 pub fn unprotected(size: u64, protected: u64, usage: u64) -> u64 {
     if protected == 0 {
         return size;
@@ -195,7 +200,7 @@ pub fn unprotected(size: u64, protected: u64, usage: u64) -> u64 {
     scan.max(SWAP_CLUSTER_MAX)
 }
 
-/// Pages of a list of `size` pages to scan; see [`unprotected`].
+/// Pages to scan of a list of `size` pages at a priority; see [`unprotected`] for the last two.
 pub fn scan_count(
     balance: ScanBalance,
     lru_type: LruType,
@@ -217,8 +222,9 @@ pub fn scan_count(
     }
 }
 
-/// After enough has been reclaimed: what is left to scan, so that both types have been scanned in proportion. None if
-/// one type is done, and so is the scan.
+/// Once enough has been reclaimed: the pages of each list still to scan so that both types are scanned in
+/// proportion, or `None` if one type is done, which ends the scan (`shrink_lruvec`). `targets` are the pages
+/// that were to be scanned in all.
 pub fn proportional_rest(rest: [u64; 4], targets: [u64; 4]) -> Option<[u64; 4]> {
     let [inactive_anon, active_anon, inactive_file, active_file] =
         LruList::EVICTABLE.map(|list| list as usize);
@@ -241,21 +247,21 @@ pub fn proportional_rest(rest: [u64; 4], targets: [u64; 4]) -> Option<[u64; 4]> 
     Some(left)
 }
 
-/// What accesses of a folio mean to reclaim (`enum folio_references`).
+/// What reclaim does with a folio in view of its accesses (`enum folio_references`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// It goes.
+    /// It is reclaimed.
     Reclaim,
-    /// It goes unless it is dirty.
+    /// It is reclaimed unless it is dirty.
     ReclaimClean,
-    /// It stays where it is.
+    /// It stays on its list.
     Keep,
-    /// It becomes active.
+    /// It is activated.
     Activate,
 }
 
-/// Whether a folio stays before its page-table entries are looked at: until 6.13 a walk of page tables marks an isolated folio that
-/// it sees in use (`shrink_folio_list`).
+/// Whether a folio is kept before its PTEs are looked at: until 6.13 a page table walk of the multi-gen LRU
+/// marks an isolated folio whose PTE it finds young (`shrink_folio_list`).
 pub fn was_seen_in_use(lru: &Lru, flags: FolioFlags, mapped: bool) -> bool {
     match lru {
         Lru::Classic => false,
@@ -263,8 +269,9 @@ pub fn was_seen_in_use(lru: &Lru, flags: FolioFlags, mapped: bool) -> bool {
     }
 }
 
-/// Judges a folio that `young` page-table entries say was accessed, and updates its flags (`folio_check_references`). None
-/// of them if it lies in an area in which memory stays: that one was not known to be locked yet.
+/// Decides what to do with a folio that `young` PTEs say was accessed, and updates its flags
+/// (`folio_check_references`). `young` is `None` if a `VM_LOCKED` VMA maps the folio, which was not mlocked
+/// yet.
 pub fn check_references(lru: &Lru, flags: &mut FolioFlags, young: Option<u16>) -> References {
     let Some(young) = young else { return References::Activate };
     let file = !flags.has(FolioFlags::SWAPBACKED);
@@ -286,7 +293,8 @@ pub fn check_references(lru: &Lru, flags: &mut FolioFlags, young: Option<u16>) -
     }
 }
 
-/// What an accessed bit does to a folio's flags from 6.14 on; whether that promotes it (`lru_gen_set_refs`).
+/// What an accessed bit does to the flags of a folio from 6.14 on (`lru_gen_set_refs`). Returns whether it
+/// promotes the folio.
 pub fn mapped_access(f: &GenFeatures, flags: &mut FolioFlags) -> bool {
     if !flags.any(FolioFlags::REFERENCED | FolioFlags::WORKINGSET) {
         flags.set(FolioFlags::REFERENCED);
@@ -305,21 +313,22 @@ pub fn mapped_access(f: &GenFeatures, flags: &mut FolioFlags) -> bool {
 
 /// Objects that a shrinker frees at a time (`SHRINK_BATCH`).
 const SHRINK_BATCH: u64 = 128;
-/// How dear it is to make an object of a shrinker again, unless it says otherwise (`DEFAULT_SEEKS`).
+/// How expensive it is to make an object of a shrinker again, unless it says otherwise (`DEFAULT_SEEKS`).
 pub const DEFAULT_SEEKS: u64 = 2;
 
-/// How many of its objects a shrinker looks at in one reclaim, and what it puts off (`do_shrink_slab`).
+/// How many objects a shrinker scans in one reclaim, and how many it defers to the next (`do_shrink_slab`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabScan {
     freeable: u64,
-    /// What was put off, with what this reclaim adds.
+    /// Objects deferred before and added by this reclaim.
     owed: u64,
     left: u64,
     done: u64,
 }
 
 impl SlabScan {
-    /// Of `freeable` objects, `deferred` having been put off before; `seeks`: how dear an object is, none if it is not.
+    /// Computes the scan of a shrinker that has `freeable` objects and has deferred `deferred` of them
+    /// before. `seeks` is the price of an object, or `None` if objects cost nothing.
     pub fn new(freeable: u64, deferred: u64, priority: u8, seeks: Option<u64>) -> SlabScan {
         let delta = match seeks {
             Some(seeks) => (freeable >> priority) * 4 / seeks,
@@ -329,19 +338,19 @@ impl SlabScan {
         SlabScan { freeable, owed: deferred + delta, left, done: 0 }
     }
 
-    /// How many to look at next; none if it is not worth it, or all are.
+    /// How many objects to scan next; `None` if there are too few left to bother.
     pub fn batch(&self) -> Option<u64> {
         let goes_on = self.left > 0 && (self.left >= SHRINK_BATCH || self.left >= self.freeable);
         goes_on.then(|| self.left.min(SHRINK_BATCH))
     }
 
-    /// So many were looked at.
+    /// Notes that `objects` were scanned.
     pub fn scanned(&mut self, objects: u64) {
         self.left -= objects;
         self.done += objects;
     }
 
-    /// What is put off now.
+    /// How many objects are deferred to the next reclaim (`nr_deferred`).
     pub fn deferred(&self) -> u64 {
         self.owed.saturating_sub(self.done).min(2 * self.freeable)
     }

@@ -1,28 +1,30 @@
-//! Working sets: does a page that comes back deserve more than a new one?
+//! Working set detection: does a page that refaults deserve more than a new one?
 //!
 //! ```text
 //!   memory full of pages that are all used, just not often enough to stay:
 //!
-//!        out of memory            inactive            active
+//!        evicted                 inactive            active
 //!   ---+------------------------+------------------+----------------+
 //!      |  s  s  S  s  s  s  s   |  i  i  i  i  i   |  a  a  a  a    |
 //!   ---+--------|---------------+------------------+----------------+
 //!               '-- distance ---'   pages evicted since S was
 //! ```
 //!
-//! Where a page was, eviction leaves a shadow: who evicted it, when, and how much it had been used. When the page is
-//! read in again, that is a refault, and the shadow says how far it was from staying. The classic LRU measures the
-//! distance in evictions (`nonresident_age`) and activates the page if that many pages would have fitted. The
-//! multi-gen LRU asks whether the generation it was evicted from is still there, and counts refaults by tier for
-//! its feedback loop. The series "Refault distance update with MGLRU support" brings the distance to the latter.
+//! Eviction leaves a shadow in the place of a page, which says from which lruvec it was evicted, when, and
+//! how much it had been used. When the page is read in again, that is a refault, and the shadow says how
+//! close it was to staying. The classic LRU measures the distance in evictions (`nonresident_age`) and
+//! activates the page if so many more pages would have fitted. The multi-gen LRU asks whether the generation
+//! that the page was evicted from still exists, and counts refaults by tier for its feedback loop. The series
+//! "Refault distance update with MGLRU support" brings the distance to the multi-gen LRU.
 //!
 //! ```text
-//!   shadow     bits of a shadow
-//!   policy     eviction ─► shadow;  shadow ─► flags of the new folio, counters, feedback      functions of numbers
+//!   shadow     the bits of a shadow
+//!   policy     eviction ─► shadow;  shadow ─► flags of the new folio, counters, feedback      pure functions
 //!   here       both applied to folios and their lists
 //! ```
 //!
-//! In the kernel: mm/workingset.c; read in 6.1.192, 6.12.117, a 6.14-era tree and 7.2.12. The series as posted in v3.
+//! In the kernel: mm/workingset.c, as read in 6.1.192, 6.12.117, a 6.14-era tree and 7.2.12; the series as
+//! posted in v3.
 
 pub mod policy;
 pub mod shadow;
@@ -40,7 +42,7 @@ use policy::{Feedback, LruSizes, LruvecState, Origin, Refault};
 use shadow::Shadow;
 
 impl Kernel<'_> {
-    /// The shadow that the eviction of a folio leaves, reclaim being for the group `target` (`workingset_eviction`).
+    /// Returns the shadow that a folio leaves when reclaim for `target` evicts it (`workingset_eviction`).
     pub(crate) fn workingset_eviction(&mut self, id: FolioId, target: Memcg) -> u64 {
         let flags = self.parts.lrus.folios.flags[id];
         let (lru_type, folio_use, pages) = (type_of(flags), folio_use(flags), flags.nr_pages());
@@ -64,7 +66,7 @@ impl Kernel<'_> {
         self.parts.lrus.shadow_layout.pack(lru_type, &shadow)
     }
 
-    /// What the shadow of an earlier time in memory means to a folio that is read in again (`workingset_refault`).
+    /// Applies the shadow that was in the place of a folio which is read in again (`workingset_refault`).
     pub(crate) fn workingset_refault(&mut self, now: Time, id: FolioId, shadow: u64, by: AddedBy) {
         self.parts.lrus.flush_stats_if_late(now);
         let shadow = self.parts.lrus.shadow_layout.unpack(shadow);
@@ -111,7 +113,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves the counters that the refault of a folio moves.
+    /// Counts a refault.
     fn count_refault(&mut self, id: FolioId, refault: &Refault) {
         let flags = self.parts.lrus.folios.flags[id];
         let (lru_type, pages) = (type_of(flags), flags.nr_pages());
@@ -133,10 +135,10 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// What is known of a lruvec, sizes as they were when statistics were last flushed.
+    /// The state of a lruvec that decides on refaults. The sizes of its lists are those of the last flush.
     fn lruvec_state(&self, id: LruvecId) -> LruvecState {
         let lruvec = &self.lrus.lruvecs[id];
-        // Without memory cgroups, a node's own statistics are read, and they are exact.
+        // Without memory cgroups, the statistics of the node are read, which are always current.
         let stat = if self.lrus.memcgs.len() == 1 { &lruvec.stat } else { &lruvec.flushed };
         let [inactive_anon, active_anon, inactive_file, active_file, _] = stat.nr_lru;
         LruvecState {
@@ -155,7 +157,7 @@ impl Parts {
 }
 
 impl Lrus {
-    /// Lets the age of a lruvec and of those of groups above advance (`workingset_age_nonresident`).
+    /// Advances the age of a lruvec and of those of all memcgs above it (`workingset_age_nonresident`).
     #[inline]
     pub(crate) fn workingset_age_nonresident(&mut self, lruvec: LruvecId, pages: u64) {
         let mut lruvec = lruvec;

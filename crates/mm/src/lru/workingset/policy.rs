@@ -6,7 +6,8 @@
 //!                               └──► flags of the new folio, counters, feedback by tier
 //! ```
 //!
-//! The classic LRU compares distance D, the age now less the age then, with what a page would compete with:
+//! The classic LRU compares the refault distance D, which is the age now less the age in the shadow, with the
+//! pages that the refaulting page would compete with:
 //!
 //! ```text
 //!                       file                                      anon
@@ -15,8 +16,8 @@
 //!   patch 1, else       AF + [swap] (AA + IA)                     AF + IF + [swap] AA          D <  it
 //! ```
 //!
-//! A and I are active and inactive, F and A file and anon pages of the shadow's lruvec; swap counts where its memory
-//! cgroup has free swap. Pure functions of small states. In the kernel: `workingset_eviction`,
+//! A and I are active and inactive, F and A file and anonymous pages of the shadow's lruvec; terms with
+//! [swap] count if its memory cgroup has free swap. Pure functions. In the kernel: `workingset_eviction`,
 //! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
 //! `reset_ctrl_pos` in mm/vmscan.c.
 
@@ -26,38 +27,34 @@ use crate::lru::vmscan::features::{
     ActivateRule, DistanceRule, GenFeatures, Lru, RecentRule, ReclaimFeatures, RefsScheme, StoredSeq,
 };
 
-/// The most that a folio's counter of accesses holds.
+/// The largest value of a folio's counter of accesses (`LRU_REFS_MASK`).
 const REFS_MAX: u8 = (1 << LRU_REFS_WIDTH) - 1;
 
-/// Sizes of a lruvec's lists, in pages. With the multi-gen LRU the two youngest generations are the active ones.
+/// Sizes of a lruvec's lists, in pages. With the multi-gen LRU, the two youngest generations are the active
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LruSizes {
-    /// Active anonymous pages.
     pub active_anon: u64,
-    /// Inactive anonymous pages.
     pub inactive_anon: u64,
-    /// Active pages of files.
     pub active_file: u64,
-    /// Inactive pages of files.
     pub inactive_file: u64,
-    /// Its memory cgroup has free swap.
+    /// Whether its memory cgroup has free swap.
     pub has_swap: bool,
 }
 
-/// What is known of a lruvec: the lists of one memory cgroup on one node.
+/// The state of a lruvec that decides on evictions and refaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LruvecState {
-    /// Evictions so far, and activations, in pages.
+    /// Evictions and activations so far, in pages.
     pub nonresident_age: u64,
-    /// Oldest generation of each type.
+    /// The oldest generation, indexed by type.
     pub min_seq: [u64; 2],
-    /// Youngest generation.
+    /// The youngest generation.
     pub max_seq: u64,
-    /// Its lists.
     pub sizes: LruSizes,
 }
 
-/// What a folio's flags say of its use.
+/// The use of a folio, taken from its flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FolioUse {
     /// `PG_referenced`.
@@ -68,66 +65,65 @@ pub struct FolioUse {
     pub refs: u8,
 }
 
-/// What an eviction leaves.
+/// What an eviction stores and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// [`Shadow::eviction`].
     pub stamp: u64,
     /// [`Shadow::workingset`].
     pub workingset: bool,
-    /// The tier that it counts in, with the multi-gen LRU.
+    /// The tier that the eviction counts in, with the multi-gen LRU.
     pub tier: Option<u8>,
-    /// `nonresident_age` of the lruvec and all above it advances by the folio's pages.
+    /// Whether `nonresident_age` of the lruvec and of all above it advances by the folio's pages.
     pub ages: bool,
 }
 
-/// Where a shadow leads.
+/// Where a shadow comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// Lists of the shadow's memory cgroup and node; of the root's if the cgroup is gone.
+    /// The lruvec of the shadow's memory cgroup and node; the root's if the memcg is gone.
     pub lruvec: &'a LruvecState,
-    /// The memory cgroup still exists.
+    /// Whether the memory cgroup still exists.
     pub memcg_exists: bool,
-    /// They are the lists that the new folio will be on.
+    /// Whether this is the lruvec of the new folio too.
     pub is_folio_s: bool,
 }
 
-/// What the feedback loop of the multi-gen LRU learns from a refault.
+/// What a refault tells the feedback loop of the multi-gen LRU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// Nothing.
     None,
-    /// A refault in this tier of the current generation (`refaulted`).
+    /// It adds a refault to this tier of the current generation (`refaulted`).
     Current(u8),
-    /// A refault and an eviction in the averages of this tier (`avg_refaulted`, `avg_total`).
+    /// It adds a refault and an eviction to the averages of this tier (`avg_refaulted`, `avg_total`).
     Average(u8),
 }
 
-/// What a refault does. Each counter moves by the new folio's pages.
+/// What a refault does. Each counter advances by the pages of the new folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refault {
-    /// `workingset_refault` moves.
+    /// Counts as `workingset_refault`.
     pub counted: bool,
-    /// `workingset_activate` moves.
+    /// Counts as `workingset_activate`.
     pub activate: bool,
-    /// `workingset_restore` moves.
+    /// Counts as `workingset_restore`.
     pub restore: bool,
-    /// The folio becomes `PG_active`.
+    /// Sets `PG_active` of the folio.
     pub set_active: bool,
-    /// The folio becomes `PG_workingset`.
+    /// Sets `PG_workingset` of the folio.
     pub set_workingset: bool,
-    /// The folio's counter of accesses becomes this.
+    /// Sets the folio's counter of accesses to this.
     pub set_refs: Option<u8>,
-    /// `nonresident_age` of the folio's lruvec and all above it advances.
+    /// Advances `nonresident_age` of the folio's lruvec and of all above it.
     pub ages: bool,
-    /// The refault counts as a cost of reclaiming its type (`lru_note_cost_refault`).
+    /// Counts as a cost of reclaiming the folio's type (`lru_note_cost_refault`).
     pub costs: bool,
-    /// What the multi-gen LRU learns.
+    /// What the feedback loop of the multi-gen LRU learns.
     pub feedback: Feedback,
 }
 
 impl Refault {
-    /// Nothing moves.
+    /// A refault that does nothing.
     pub const NOTHING: Refault = Refault {
         counted: false,
         activate: false,
@@ -152,7 +148,7 @@ pub fn folio_refs(f: &GenFeatures, folio: FolioUse) -> u8 {
     }
 }
 
-/// The tier of a folio with so many accesses (`lru_tier_from_refs`).
+/// The tier of a folio with `refs` accesses (`lru_tier_from_refs`).
 pub fn tier(f: &GenFeatures, refs: u8, workingset: bool) -> u8 {
     match (f.refs_scheme, refs) {
         (RefsScheme::WorkingsetCounts, refs) => order_base_2(refs + 1),
@@ -161,18 +157,19 @@ pub fn tier(f: &GenFeatures, refs: u8, workingset: bool) -> u8 {
     }
 }
 
-/// Bits that shadows of anonymous pages lack: from 7.1 on those that count users of a swap entry, at most so many.
+/// Bits that shadows of anonymous pages have less than those of files: from 7.1 on, the most that the count
+/// of a swap entry's users takes.
 pub(super) fn bits_of_swap_count(f: &ReclaimFeatures) -> u32 {
     if f.anon_shadows_narrower { SWAP_COUNT_SHIFT } else { 0 }
 }
 
-/// How often 1 must be doubled to reach `number`.
+/// The smallest n with 2^n >= `number` (`order_base_2`).
 fn order_base_2(number: u8) -> u8 {
     (u8::BITS - number.saturating_sub(1).leading_zeros()) as u8
 }
 
-/// What the eviction of a folio from `lruvec` leaves: with the classic LRU the lruvec that reclaim is for, with the
-/// multi-gen LRU the folio's own.
+/// What the eviction of a folio stores and counts. With the classic LRU, `lruvec` is the one that reclaim is
+/// for, with the multi-gen LRU the folio's own.
 pub fn eviction(
     f: &ReclaimFeatures,
     layout: &ShadowLayout,
@@ -214,13 +211,13 @@ fn lru_gen_eviction(
     }
 }
 
-/// Pages evicted, or activated, between an age that was stored in `bits` bits without its low `bucket_order` ones, and
-/// the age now. It wraps: a shadow that is old enough looks young.
+/// Pages evicted or activated since the age `stored` in a shadow, which has `bits` bits and lacks the low
+/// `bucket_order` ones; `now` is the age now. The age wraps, so a shadow that is old enough looks young.
 pub fn refault_distance(bits: u32, bucket_order: u32, stored: u64, now: u64) -> u64 {
     low(bits, now.wrapping_sub(stored << bucket_order))
 }
 
-/// Whether a page with that refault distance would have stayed had it been active.
+/// Whether a page with this refault distance would not have been evicted had it been active.
 pub fn is_within(rule: DistanceRule, lru_type: LruType, distance: u64, sizes: &LruSizes) -> bool {
     let swap = |pages: u64| if sizes.has_swap { pages } else { 0 };
     let active = sizes.active_file.saturating_add(swap(sizes.active_anon));
@@ -237,7 +234,8 @@ pub fn is_within(rule: DistanceRule, lru_type: LruType, distance: u64, sizes: &L
     }
 }
 
-/// Whether the page of a shadow was evicted recently; mincore and cachestat ask too (`workingset_test_recent`).
+/// Whether the page of a shadow was evicted recently; mincore and cachestat ask too
+/// (`workingset_test_recent`).
 pub fn test_recent(
     f: &ReclaimFeatures,
     layout: &ShadowLayout,
@@ -259,7 +257,8 @@ pub fn test_recent(
     }
 }
 
-/// Seq and refs of a stamp, and the bits that the seq was stored in.
+/// The generation number and accesses in the stamp of a multi-gen shadow, and the number of bits that the
+/// generation number has there.
 fn token(f: &GenFeatures, layout: &ShadowLayout, lru_type: LruType, stamp: u64) -> (u64, u8, u32) {
     let (token, bits) = match f.refault_distance {
         Some(_) => (stamp >> layout.gen_eviction_bits(), LRU_GEN_WIDTH),
@@ -286,7 +285,7 @@ fn is_recent_generation(
     }
 }
 
-/// What the refault of a page does; `in_fault` where it is a page fault that reads it in.
+/// What the refault of a page does (`workingset_refault`). `in_fault` says whether a page fault reads it in.
 pub fn refault(
     f: &ReclaimFeatures,
     layout: &ShadowLayout,
@@ -315,15 +314,15 @@ pub fn refault(
     }
 }
 
-/// A page that comes back.
+/// A page that is read in again.
 struct Returning<'a> {
     layout: &'a ShadowLayout,
     lru_type: LruType,
-    /// What it left.
+    /// The shadow that its eviction left.
     shadow: &'a Shadow,
-    /// The lists that it left, as they are now.
+    /// The lruvec that it was evicted from, as it is now.
     lruvec: &'a LruvecState,
-    /// A page fault reads it in.
+    /// Whether a page fault reads it in.
     in_fault: bool,
 }
 
@@ -370,8 +369,8 @@ fn refault_by_generation(f: &GenFeatures, back: &Returning) -> Refault {
     }
 }
 
-/// Patch 6 of the series. A page within the distance is promoted: to the youngest generation if it had been used
-/// before, else by a tier, which protects it once when it is evicted next.
+/// Patch 6 of the series: a page within the distance is promoted. If it had been used before, it enters the
+/// youngest generation; else it gets a tier more, which protects it once when eviction meets it next.
 fn refault_by_distance(rule: DistanceRule, f: &GenFeatures, back: &Returning) -> Refault {
     let Returning { layout, lru_type, shadow, lruvec, in_fault } = *back;
     let bits = layout.gen_eviction_bits();
@@ -383,7 +382,7 @@ fn refault_by_distance(rule: DistanceRule, f: &GenFeatures, back: &Returning) ->
     }
     let refs = back.stored_refs(f) + u8::from(shadow.workingset);
     let all_refs = refs == REFS_MAX + 1;
-    // The last tier has all that is beyond it.
+    // The last tier also stands for all that would be beyond it.
     let tier = tier(f, refs + u8::from(within), shadow.workingset);
     let restore = within || in_fault || all_refs;
     Refault {
@@ -396,8 +395,8 @@ fn refault_by_distance(rule: DistanceRule, f: &GenFeatures, back: &Returning) ->
     }
 }
 
-/// By how much `nonresident_age` advances when so many pages become active: by as many with the classic LRU, but for rfc1. With the
-/// multi-gen LRU it does not, see [`eviction`].
+/// By how much `nonresident_age` advances when `pages` pages are activated: with the classic LRU by as many,
+/// except with refault-distance-1. With the multi-gen LRU it does not advance; see [`eviction`].
 #[inline]
 pub fn age_by_activation(f: &ReclaimFeatures, pages: u64) -> u64 {
     match f.lru {
@@ -406,17 +405,18 @@ pub fn age_by_activation(f: &ReclaimFeatures, pages: u64) -> u64 {
     }
 }
 
-/// Refaults of a tier, and evictions with what was protected from it.
+/// Counters of a tier, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierCounts {
-    /// Pages that came back.
+    /// Pages that refaulted.
     pub refaulted: u64,
-    /// Pages that went, or would have without protection.
+    /// Pages that were evicted or protected.
     pub total: u64,
 }
 
-/// The averages of a tier when its oldest generation is gone: half of what they and its counts were
-/// (`reset_ctrl_pos`). By distance more pages can come back than went, as they are counted a tier higher.
+/// The averages of a tier after the generation with the counts `current` is given up: half of their sum with
+/// the averages before (`reset_ctrl_pos`). With refault-distance-6, more pages can refault than were evicted,
+/// as a refault counts a tier higher.
 pub fn carry_over(f: &GenFeatures, average: TierCounts, current: TierCounts) -> TierCounts {
     let refaulted = average.refaulted.saturating_add(current.refaulted);
     let mut total = average.total.saturating_add(current.total);

@@ -1,50 +1,50 @@
-//! The bits of a shadow: what fits into the slot of a page that is gone.
+//! The bits of a shadow: a value that fits into the xarray slot of an evicted page.
 //!
 //! ```text
 //!   63                                             18+NS          2+NS       1        0
 //!   +----------------------------------------------+--------------+----------+--------+---+
 //!   | eviction: 46-NS bits                         | memcg id: 16 | node: NS | ws bit | 1 |
 //!   +----------------------------------------------+--------------+----------+--------+---+
-//!     classic    nonresident_age >> bucket_order                        the last 1 marks a value to the xarray
-//!     multi-gen  min_seq | refs:2                                       and is left out here
+//!     classic    nonresident_age >> bucket_order                      the last 1 marks a value to the xarray
+//!     multi-gen  min_seq | refs:2                                     and is left out here
 //!     patch 6    seq:3 | refs:2 | nonresident_age >> lru_gen_bucket_order
 //! ```
 //!
-//! Where memory has more pages than the eviction field has numbers, the age loses its low bits ("bucket order").
-//! In the kernel: `pack_shadow`, `unpack_shadow`, `workingset_init` in mm/workingset.c.
+//! On a machine with more pages than the eviction field can count, the age loses its low bits
+//! (`bucket_order`). In the kernel: `pack_shadow`, `unpack_shadow`, `workingset_init` in mm/workingset.c.
 
 use super::policy::bits_of_swap_count;
 use crate::lru::mmzone::{LRU_GEN_WIDTH, LRU_REFS_WIDTH, LruType};
 use crate::lru::vmscan::features::ReclaimFeatures;
 
-/// Bits of a memory cgroup's number (`MEM_CGROUP_ID_SHIFT`).
+/// Bits of a memory cgroup's id (`MEM_CGROUP_ID_SHIFT`).
 pub const MEM_CGROUP_ID_SHIFT: u32 = 16;
 
-/// The largest `CONFIG_NODES_SHIFT` that x86-64 takes, and the one that distributions build with.
+/// The largest `CONFIG_NODES_SHIFT` that x86-64 allows; distributions build with it.
 pub const NODES_SHIFT_MAX: u32 = 10;
 
-/// Bits that 7.2 leaves to the count of users of a swap entry (`SWAP_COUNT_SHIFT`). Depends on the configuration; this
-/// is the most it takes.
+/// Bits that 7.2 leaves to the count of a swap entry's users (`SWAP_COUNT_SHIFT`). The number depends on the
+/// configuration; this is the largest.
 pub const SWAP_COUNT_SHIFT: u32 = 5;
 
-/// Bits of a word that are no bits of a shadow: the xarray's mark.
+/// Bits of a slot that are not part of a shadow: the mark of an xarray value.
 const XA_MARK_SHIFT: u32 = 1;
 const WORKINGSET_SHIFT: u32 = 1;
 
-/// What a shadow says.
+/// The content of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// Number of the memory cgroup that reclaim was for (classic), or that had the folio (multi-gen).
+    /// Id of the memory cgroup that reclaim was for (classic), or of the folio's (multi-gen).
     pub memcg: u16,
     /// The folio's node.
     pub node: u16,
-    /// When it was evicted, in as many bits as there are.
+    /// When the folio was evicted, in as many bits as there are: an age, or a generation and accesses.
     pub eviction: u64,
-    /// The folio had been in the working set.
+    /// Whether the folio had been in the working set.
     pub workingset: bool,
 }
 
-/// How shadows are laid out in one kernel on one machine.
+/// How one kernel packs shadows on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowLayout {
     nodes_shift: u32,
@@ -53,13 +53,14 @@ pub struct ShadowLayout {
     gen_bucket_order: u32,
 }
 
-/// The low `bits` bits of a number, 1 to 64.
+/// The low `bits` bits of a number, `bits` being 1 to 64.
 pub(super) fn low(bits: u32, number: u64) -> u64 {
     number & (u64::MAX >> (u64::BITS - bits))
 }
 
 impl ShadowLayout {
-    /// For `totalram_pages` of memory at boot and `CONFIG_NODES_SHIFT`; none if that is beyond [`NODES_SHIFT_MAX`].
+    /// Computes the layout for a machine with `totalram_pages` of memory at boot and a kernel with this
+    /// `CONFIG_NODES_SHIFT`; `None` if `nodes_shift` is larger than [`NODES_SHIFT_MAX`].
     pub fn new(f: &ReclaimFeatures, nodes_shift: u32, totalram_pages: u64) -> Option<ShadowLayout> {
         if nodes_shift > NODES_SHIFT_MAX {
             return None;
@@ -80,22 +81,23 @@ impl ShadowLayout {
         self.eviction_bits[lru_type as usize]
     }
 
-    /// Bits of it that are the age in refault-distance-6 (`LRU_GEN_EVICTION_BITS`).
+    /// Bits of `eviction` that hold the age in refault-distance-6 (`LRU_GEN_EVICTION_BITS`).
     pub fn gen_eviction_bits(&self) -> u32 {
         self.eviction_bits(LruType::File) - LRU_REFS_WIDTH - LRU_GEN_WIDTH
     }
 
-    /// Low bits that the age loses (`bucket_order`).
+    /// Low bits of the age that shadows do not keep (`bucket_order`).
     pub fn bucket_order(&self, lru_type: LruType) -> u32 {
         self.bucket_order[lru_type as usize]
     }
 
-    /// Low bits that the age of refault-distance-6 loses (`lru_gen_bucket_order`).
+    /// Low bits of the age that shadows of refault-distance-6 do not keep (`lru_gen_bucket_order`).
     pub fn gen_bucket_order(&self) -> u32 {
         self.gen_bucket_order
     }
 
-    /// The value that the slot holds. What does not fit is cut off, as in the kernel.
+    /// The value for the slot (`pack_shadow`). Numbers that do not fit lose their high bits, as in the
+    /// kernel.
     pub fn pack(&self, lru_type: LruType, shadow: &Shadow) -> u64 {
         let eviction = low(self.eviction_bits(lru_type), shadow.eviction);
         let lruvec = eviction << MEM_CGROUP_ID_SHIFT | u64::from(shadow.memcg);
@@ -103,7 +105,7 @@ impl ShadowLayout {
         (lruvec << self.nodes_shift | node) << WORKINGSET_SHIFT | u64::from(shadow.workingset)
     }
 
-    /// What the value of a slot says.
+    /// The content of a slot's value (`unpack_shadow`).
     pub fn unpack(&self, value: u64) -> Shadow {
         let node = value >> WORKINGSET_SHIFT;
         let memcg = node >> self.nodes_shift;
