@@ -1,4 +1,4 @@
-//! Reads that wait for whoever runs the devices: folios, request after request.
+//! Read requests that wait for the devices: each is a run of folios.
 //!
 //! ```text
 //!   push a, push b, end_request, push c, end_request  ─►  take: a b   take: c   take: nothing
@@ -6,37 +6,39 @@
 
 use crate::lru::folio::FolioId;
 
-/// Requests to read that nobody has taken yet.
+/// Read requests that no device has taken yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceReads {
     folios: Vec<FolioId>,
-    /// Where in `folios` each request ends.
+    /// The end of each request in `folios`.
     ends: Vec<usize>,
-    /// Requests that have been taken.
+    /// How many requests have been taken.
     taken: usize,
 }
 
 impl DeviceReads {
-    /// One folio more of the request that is being put together.
+    /// Adds a folio to the request that is being put together.
     #[inline]
     pub fn push(&mut self, id: FolioId) {
         self.folios.push(id);
     }
 
-    /// What has been pushed since the last request ended is one of its own.
+    /// Ends the request; folios pushed after this belong to the next one.
     pub fn end_request(&mut self) {
         if self.folios.len() > self.ends.last().copied().unwrap_or(0) {
             self.ends.push(self.folios.len());
         }
     }
 
-    /// Whether nothing has been pushed since all requests were found to be taken.
+    /// Whether there is neither a folio nor a request; `take` empties the queue when it has nothing left to
+    /// return.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.folios.is_empty()
     }
 
-    /// Puts the folios of the next request into `folios`, which is empty; whether there was one.
+    /// Moves the folios of the next request into `folios`, which is empty. Returns whether there was a
+    /// request.
     #[inline]
     pub fn take(&mut self, folios: &mut Vec<FolioId>) -> bool {
         let Some(&end) = self.ends.get(self.taken) else {

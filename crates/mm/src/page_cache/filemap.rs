@@ -4,14 +4,16 @@
 //!   read ─► in memory?  ─ yes ─► mark accessed
 //!                │ no
 //!                ▼
-//!         allocate ─► charge to the task's group (may reclaim) ─► into the file ─► what did the shadow say? ─► LRU
-//!                                                                                       │
-//!                                            the device reads it; meanwhile it is locked
+//!         allocate ─► charge to the task's memcg (may reclaim) ─► xarray ─► refault, if a shadow ─► LRU
+//!                                                                    │
+//!                             the device reads it; until then it is locked
 //! ```
 //!
-//! What is written stays in memory, dirty, until a flusher writes it back ([`crate::page_cache::writeback`]).
+//! A page that is written stays in memory, dirty, until a flusher writes it back
+//! ([`crate::page_cache::writeback`]).
 //!
-//! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in mm/readahead.c.
+//! In the kernel: `filemap_read`, `__filemap_add_folio` in mm/filemap.c; `page_cache_ra_unbounded` in
+//! mm/readahead.c.
 
 use crate::address_space::huge_memory::policy::Failure;
 use crate::allocator::page::MigrateType;
@@ -26,38 +28,37 @@ use crate::lru::policy::AddedBy;
 use crate::page_cache::PageCache;
 use crate::page_cache::xarray::{Entry, FileId, FilePages};
 
-/// What a read found.
+/// What a read of a page found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The page was in memory.
+    /// The page was in the page cache.
     Hit(FolioId),
-    /// It was not, and has a folio now that a device has to fill.
+    /// The page was not in the page cache; it has a folio now that a device has to fill.
     Miss(FolioId),
 }
 
-/// What a write did.
+/// What a write of a page did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Where it went.
+    /// The folio that was written to.
     pub id: FolioId,
-    /// Whether that was in memory before.
+    /// Whether it was in the page cache before.
     pub was_there: bool,
-    /// Pages that it made dirty: none where they were dirty already.
+    /// Pages that became dirty: 0 if they were dirty already.
     pub dirtied: u64,
 }
 
-/// What a read of a page is to the open file.
+/// Whether a read of a page is a new access to it, from the point of view of the open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is used once more.
     New,
-    /// It is the page that was read at last, which is no new access to it.
+    /// It is the page that the last read ended in, which does not count as another access (`filemap_read`).
     Again,
 }
 
 impl Kernel<'_> {
-    /// Reads a page of a file on behalf of a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). A page
-    /// that was missing counts as filled once [`Lrus::end_read`] is called for it.
+    /// Reads a page of a file for a task of `memcg`, without readahead (`pread`, `POSIX_FADV_RANDOM`). After
+    /// [`Read::Miss`] the folio is locked until [`Lrus::end_read`] is called for it.
     #[inline(always)]
     pub fn read_page(
         &mut self,
@@ -71,15 +72,16 @@ impl Kernel<'_> {
             Some(id) => id,
             None => self.add_to_page_cache(memcg, FilePages::single(file, index), AddedBy::Other)?,
         };
-        // The reader of a page that was missing has copied from it once it is filled.
+        // The access counts now; the reader copies from a missing page once the device has filled it.
         if access == Access::New {
             self.folio_mark_accessed(id);
         }
         Ok(if found.is_some() { Read::Hit(id) } else { Read::Miss(id) })
     }
 
-    /// Overwrites a page of a file on behalf of a task of `memcg` (`pwrite` of all of it): nothing has to be read for that,
-    /// and it is no access that makes a page stay (since 4.7; seen on 6.18 in the flags of pages written several times).
+    /// Overwrites a whole page of a file for a task of `memcg` (`pwrite`). Nothing has to be read for that,
+    /// and it does not count as an access (since 4.7; seen on 6.18 in the flags of pages written several
+    /// times).
     pub fn write_page(&mut self, memcg: Memcg, file: FileId, index: u32) -> Result<Write, OutOfMemory> {
         let found = self.parts.page_cache.files.folio(file, index);
         let id = match found {
@@ -96,7 +98,9 @@ impl Kernel<'_> {
         Ok(Write { id, was_there: found.is_some(), dirtied })
     }
 
-    /// Makes a folio for pages of a file that are not in memory. Apart from what finds one that is, which happens more often.
+    /// Adds a new folio to the page cache for pages that are not there, and handles their refault
+    /// (`filemap_add_folio`). Kept apart from the callers' path for pages that are in memory, which is the
+    /// frequent one.
     #[inline(never)]
     pub(crate) fn add_to_page_cache(
         &mut self,
@@ -106,7 +110,7 @@ impl Kernel<'_> {
     ) -> Result<FolioId, OutOfMemory> {
         let mut flags = FolioFlags::LOCKED;
         flags.set_order(pages.order);
-        // Single pages will do as well.
+        // Single pages will do if there is no memory for a large folio.
         let effort = Effort { no_retry: pages.order > 0, ..Effort::ORDINARY };
         let folio = self.try_alloc_folio(memcg, flags, effort, Placement::Local);
         let id = folio.map_err(|_| OutOfMemory)?;
@@ -125,13 +129,13 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// Memory for `memcg`, charged to it: as many pages as the order in `flags` says.
+    /// Allocates a folio of the order in `flags` and charges it to `memcg`.
     pub(crate) fn alloc_folio(&mut self, memcg: Memcg, flags: FolioFlags) -> Result<FolioId, OutOfMemory> {
         let folio = self.try_alloc_folio(memcg, flags, Effort::ORDINARY, Placement::Local);
         folio.map_err(|_| OutOfMemory)
     }
 
-    /// The same from elsewhere, and going no further than `effort` for it.
+    /// Like `alloc_folio`, but with a given `placement`, and with no more effort than `effort`.
     pub(crate) fn try_alloc_folio(
         &mut self,
         memcg: Memcg,
@@ -160,7 +164,7 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// Puts a shadow where a folio is, and tells whoever watches that its pages have left the page cache
+    /// Replaces a folio by its shadow in the page cache, and notes the removal if somebody watches removals
     /// (`__filemap_remove_folio`).
     #[inline]
     pub(crate) fn remove_from_page_cache(&mut self, id: FolioId, shadow: u64) {
@@ -180,42 +184,43 @@ impl Kernel<'_> {
 }
 
 impl PageCache {
-    /// A file, none of it in memory.
+    /// Makes a file that has no page in memory.
     pub fn open_file(&mut self) -> FileId {
         self.files.open()
     }
 
-    /// From now on pages of a file may come in large folios: its file system lets them (`mapping_set_large_folios`; XFS since
-    /// 5.18, ext4 since 6.16). Counts for those who open it after this.
+    /// Allows large folios in the page cache of a file, as its file system supports them
+    /// (`mapping_set_large_folios`; XFS since 5.18, ext4 since 6.16). Files that are open already go on
+    /// without.
     pub fn set_large_folios(&mut self, file: FileId) {
         self.files.set_large_folios(file);
     }
 
-    /// The pages of files that are in memory.
+    /// The xarrays of all files.
     pub fn files(&self) -> &crate::page_cache::xarray::Files {
         &self.files
     }
 
-    /// From now on, keeps which pages leave the page cache.
+    /// Starts to record which pages leave the page cache.
     pub fn watch_removals(&mut self) {
         self.removals = Some(Vec::new());
     }
 
-    /// The pages that have left the page cache since this was last asked, in order.
+    /// Returns the pages that have left the page cache since the last call, in order.
     pub fn take_removals(&mut self) -> Vec<(FileId, u32)> {
         self.removals.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
 impl Parts {
-    /// Makes room for what is known of `pages` of files, up to `resident` of them in memory at a time, so that nothing has to
-    /// grow bit by bit. Changes nothing else.
+    /// Reserves host memory for `pages` pages of files, of which at most `resident` are in memory at a time,
+    /// so that arrays do not have to grow later. Has no other effect.
     pub fn expect_pages(&mut self, pages: usize, resident: usize) {
         self.lrus.folios.reserve(resident.min(pages));
         self.page_cache.files.reserve(pages, pages.saturating_sub(resident));
     }
 
-    /// The pages of a file that a folio holds.
+    /// The pages of a file that a folio of the page cache holds.
     pub(crate) fn file_pages(&self, id: FolioId) -> FilePages {
         let (file, index) = self.page_cache.files.page_of(self.lrus.folios[id].slot);
         FilePages { file, index, order: self.lrus.folios.flags[id].order() }
@@ -223,23 +228,23 @@ impl Parts {
 }
 
 impl Lrus {
-    /// The device has filled a folio.
+    /// Unlocks a folio that the device has filled (`folio_end_read`).
     pub fn end_read(&mut self, id: FolioId) {
         self.folios.flags[id].clear(FolioFlags::LOCKED);
     }
 
-    /// Whether a folio is still being filled.
+    /// Whether a folio is still being read in.
     #[inline]
     pub fn is_locked(&self, id: FolioId) -> bool {
         self.folios.flags[id].has(FolioFlags::LOCKED)
     }
 
-    /// Whether a folio holds pages of a file, and not of swap or of a program (`folio_is_file_lru`).
+    /// Whether a folio belongs to the page cache and not to anonymous memory (`folio_is_file_lru`).
     pub fn is_of_file(&self, id: FolioId) -> bool {
         !self.folios.flags[id].has(FolioFlags::SWAPBACKED)
     }
 
-    /// Keeps a folio from being freed (`folio_get`).
+    /// Takes a reference to a folio, so that it cannot be freed (`folio_get`).
     pub fn hold(&mut self, id: FolioId) {
         self.folios.flags[id].set(FolioFlags::HELD);
     }

@@ -1,4 +1,4 @@
-//! The page cache: files in memory.
+//! The page cache: pages of files in memory, their readahead and their writeback.
 
 pub(crate) mod device_reads;
 pub mod filemap;
@@ -12,25 +12,25 @@ use crate::page_cache::readahead::Readahead;
 use crate::page_cache::writeback::Writeback;
 use crate::page_cache::xarray::{FileId, Files};
 
-/// Files, which of their pages are mapped, their readahead and writeback.
+/// The state of the page cache.
 #[derive(Clone, Debug, Default)]
 pub struct PageCache {
     pub(crate) files: Files,
     readahead: Readahead,
     writeback: Writeback,
-    /// Folios whose writing has begun.
+    /// Folios whose writeback has begun and that no device has taken yet.
     submitted_writes: Vec<FolioId>,
-    /// Pages that have left the page cache, if somebody watches.
+    /// Pages that have left the page cache, if somebody watches removals.
     removals: Option<Vec<(FileId, u32)>>,
 }
 
 impl PageCache {
-    /// Folios whose writing began since this was last asked, for a device to write.
+    /// Returns the folios whose writeback has begun since the last call, for a device to write.
     pub fn take_submitted_writes(&mut self) -> Vec<FolioId> {
         std::mem::take(&mut self.submitted_writes)
     }
 
-    /// The same, without taking them.
+    /// The folios whose writeback has begun and that no device has taken yet.
     pub(crate) fn submitted_writes(&self) -> &[FolioId] {
         &self.submitted_writes
     }

@@ -1,28 +1,29 @@
-//! What the simulation will need soon, fetched from memory ahead of time. It changes how fast a replay is, never what
-//! comes of it.
+//! Prefetching into the host's caches what the simulation will need soon. It makes replays faster and has no
+//! effect on results.
 //!
 //! ```text
-//!   reads to come, in blocks     third next: its place ─► second next: what is there ─► next: will it be activated?
-//!                                            slot                      flags; or shadow       record
+//!   block of reads     third next      second next                      next
+//!   prefetched         its slots       flags of folios, or shadows      records of folios to be activated
 //! ```
 //!
-//! Pages of a large memory are spread over more of the host's than its caches hold. Who knows the accesses to come, as
-//! a replay of a trace does, names them a block of [`Foresight::BLOCK`] at a time. What was asked for too late, or for nothing,
-//! costs a little time. The kernel fetches ahead likewise, a folio at a time (`prefetchw_prev_lru_folio` in mm/vmscan.c).
+//! The pages of a large simulated memory are spread over more of the host's memory than its caches hold. A
+//! caller that knows the next accesses, as the replay of a trace does, announces them in blocks of
+//! [`Foresight::BLOCK`]. A prefetch that is too late, or in vain, costs a little time. The kernel does the
+//! same for one folio at a time (`prefetchw_prev_lru_folio` in mm/vmscan.c).
 
 use crate::kernel::Parts;
 use crate::lru::folio::FolioId;
 use crate::page_cache::xarray::FileId;
 
-/// Stands for a page without a slot or folio.
+/// A page that has no slot or no folio.
 const NONE: u32 = u32::MAX;
 
-/// What is known of accesses to come.
+/// The accesses that have been announced.
 #[derive(Clone, Debug)]
 pub struct Foresight {
-    /// Slots of the block that was named last.
+    /// Slots of the block that was announced last.
     slots: [u32; Foresight::BLOCK],
-    /// Folios of the one before it.
+    /// Folios of the block before that.
     folios: [u32; Foresight::BLOCK],
 }
 
@@ -34,16 +35,17 @@ impl Default for Foresight {
 }
 
 impl Foresight {
-    /// Reads that are foreseen together: enough for memory to arrive before the next, few enough for it to be there still.
+    /// Reads that are announced together: enough for memory to arrive before the next block, few enough to be
+    /// still in the caches then.
     pub const BLOCK: usize = 8;
 
-    /// How many blocks ahead pages are to be named.
+    /// How many blocks ahead a block is to be announced.
     pub const AHEAD: usize = 3;
 }
 
 impl Parts {
-    /// A block of reads comes next. These pages of a file, a block at most, will be read in the one that is
-    /// [`Foresight::AHEAD`] blocks after it.
+    /// Announces the `pages` of a file, at most a block of them, that will be read in the block
+    /// [`Foresight::AHEAD`] after the one that is read next, and prefetches for the blocks announced before.
     #[inline]
     pub fn foresee_reads(&self, foresight: &mut Foresight, file: FileId, pages: &[u32]) {
         let Foresight { slots, folios, .. } = foresight;

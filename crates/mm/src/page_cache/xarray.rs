@@ -1,20 +1,20 @@
-//! Where the pages of files are: for each file, index to folio or to the shadow of one that is gone.
+//! The xarrays of all files: from a file and index to the folio, or to the shadow of an evicted one.
 //!
 //! ```text
-//!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ nothing       4 bytes
+//!   file ─► nodes, by index / 64 ─► slots, by index % 64:   folio │ shadow │ empty       4 bytes
 //!                                                                      └─► value         8 more
 //!
-//!   a node without folios but with shadows is on a list of such nodes of the group and memory node that it is charged to,
-//!   oldest first, from which memory pressure takes them; a node with nothing is freed
+//!   a node with shadows only is on the list of shadow nodes of the lruvec that it is charged to, oldest
+//!   first, from which the shrinker frees them; an empty node is freed at once
 //! ```
 //!
-//! A folio of several pages is in the slot of each of them, and so is the shadow that it leaves, which is what the kernel's
-//! entries of several slots come to.
+//! A large folio is in the slots of all its pages, and so is the shadow that it leaves. The kernel has
+//! entries of several slots for that, which come to the same.
 //!
-//! The kernel's tree has as many levels as the largest index needs; here the level of nodes with 64 slots is
-//! directly below the file, as nothing depends on those above it but a few pages of slab. Shadows lie apart, where most
-//! accesses do not meet them. In the kernel:
-//! lib/xarray.c, `workingset_update_node` and `scan_shadow_nodes` in mm/workingset.c.
+//! The kernel's tree has as many levels as the largest index needs. Here the level of nodes with 64 slots is
+//! directly below the file, as the levels above it take only a few pages of slab. Shadows are stored apart,
+//! as most accesses do not meet them. In the kernel: lib/xarray.c, `workingset_update_node` and
+//! `scan_shadow_nodes` in mm/workingset.c.
 
 use crate::lru::folio::{FolioFlags, FolioId, Folios, LruvecId};
 use crate::vec_growth;
@@ -24,49 +24,50 @@ use std::collections::{BTreeSet, VecDeque};
 /// Slots of a node (`XA_CHUNK_SIZE`).
 pub const NODE_SLOTS: usize = 64;
 
-/// Stands for no node.
+/// The number of no node.
 const NONE: u32 = u32::MAX;
 
-/// A node is not on the list of those with nothing but shadows.
+/// The value of [`Node::listed`] for a node that is not on a list of shadow nodes.
 const UNLISTED: u32 = 0;
 
-/// A file, or another object with numbered pages.
+/// The number of a file, or of another object with numbered pages (`struct address_space`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// What a slot holds.
+/// The entry of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing, and nothing was there.
+    /// Neither a folio nor a shadow.
     Empty,
-    /// A page in memory.
+    /// The folio that holds the page.
     Folio(FolioId),
-    /// What the eviction of a page left, 63 bits.
+    /// The shadow that the eviction of the page left: 63 bits.
     Shadow(u64),
 }
 
-/// Pages of a file that are one folio or are to be: `1 << order` of them, from a multiple of that on.
+/// The pages of a file that are, or are to be, one folio: `1 << order` of them, `index` being a multiple of
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilePages {
     pub file: FileId,
-    /// The first one.
+    /// The first page.
     pub index: u32,
     pub order: u8,
 }
 
 impl FilePages {
-    /// One page.
     pub fn single(file: FileId, index: u32) -> FilePages {
         FilePages { file, index, order: 0 }
     }
 
-    /// Their numbers.
+    /// The indices of the pages.
     pub fn indices(self) -> std::ops::Range<u32> {
         self.index..self.index + (1 << self.order)
     }
 }
 
-/// What a slot holds, packed: 0, a folio's number and 1, or where the shadow's value is.
+/// The entry of a slot, packed: 0 if empty, the number of a folio plus 1, or the index of a shadow's value
+/// with the highest bit set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -91,7 +92,7 @@ impl Slot {
     }
 }
 
-/// The values of all shadows. One that is not in use has the number of the next such.
+/// The values of all shadows. An unused place holds the index of the next unused one.
 #[derive(Clone, Debug, Default)]
 struct Shadows {
     values: Vec<u64>,
@@ -127,61 +128,63 @@ impl Shadows {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     file: FileId,
-    /// Index of the file's first page here, divided by [`NODE_SLOTS`].
+    /// Index of the node's first page, divided by [`NODE_SLOTS`].
     base: u32,
     folios: u8,
     shadows: u8,
-    /// Whom it is charged to.
+    /// The lruvec that the node is charged to.
     owner: LruvecId,
-    /// Changes when the node goes on the list of nodes with nothing but shadows or comes off it.
+    /// When the node was put on the list of shadow nodes, counted in listings; [`UNLISTED`] if it is not on
+    /// it.
     listed: u32,
 }
 
-/// The nodes that are charged to a group, on one of the machine's nodes.
+/// The nodes that are charged to one lruvec.
 #[derive(Clone, Debug, Default)]
 struct Charged {
     nodes: u64,
-    /// Those with nothing but shadows, oldest first, with what [`Node::listed`] was. Others are passed over.
+    /// The list of shadow nodes, oldest first, each with the value of [`Node::listed`] when it was added. An
+    /// entry whose value differs from the node's has been removed and is skipped.
     shadow_nodes: VecDeque<(u32, u32)>,
-    /// How many of them there are.
+    /// Number of nodes on the list.
     listed: u64,
 }
 
-/// The pages of all files.
+/// The xarrays of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// For each file, its nodes by base.
+    /// The nodes of each file, indexed by base.
     directories: Vec<Vec<u32>>,
-    /// Files whose pages may be in large folios.
+    /// Files that may have large folios.
     large_folios: BTreeSet<FileId>,
     nodes: Vec<Node>,
     slots: Vec<[Slot; NODE_SLOTS]>,
     shadows: Shadows,
     free: Vec<u32>,
-    /// By owner.
+    /// Indexed by lruvec.
     charged: Vec<Charged>,
     folios: u64,
     listings: u32,
 }
 
 impl Files {
-    /// A file without pages in memory.
+    /// Makes a file that has no page in memory.
     pub fn open(&mut self) -> FileId {
         self.directories.push(Vec::new());
         FileId(self.directories.len() as u32 - 1)
     }
 
-    /// From now on pages of a file may be in large folios.
+    /// Allows large folios in a file.
     pub(crate) fn set_large_folios(&mut self, file: FileId) {
         self.large_folios.insert(file);
     }
 
-    /// Whether pages of a file may be in large folios.
     pub(crate) fn has_large_folios(&self, file: FileId) -> bool {
         self.large_folios.contains(&file)
     }
 
-    /// Makes room for `pages` more that lie close together, `shadows` of them not in memory.
+    /// Reserves host memory for `pages` more pages that lie close together, `shadows` of which are not in
+    /// memory.
     pub(crate) fn reserve(&mut self, pages: usize, shadows: usize) {
         let nodes = pages.div_ceil(NODE_SLOTS);
         self.nodes.reserve_exact(nodes);
@@ -189,12 +192,11 @@ impl Files {
         self.shadows.values.reserve_exact(shadows);
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.directories.len()
     }
 
-    /// Whether there is no file.
     pub fn is_empty(&self) -> bool {
         self.directories.is_empty()
     }
@@ -207,13 +209,13 @@ impl Files {
         (node != NONE).then(|| node * NODE_SLOTS as u32 + index % NODE_SLOTS as u32)
     }
 
-    /// What the slot of a page holds.
+    /// The entry of a page.
     #[inline]
     pub fn entry(&self, file: FileId, index: u32) -> Entry {
         self.slot(file, index).map_or(Entry::Empty, |slot| self.at(slot))
     }
 
-    /// What a slot holds.
+    /// The entry of a slot.
     #[inline]
     pub fn at(&self, slot: u32) -> Entry {
         let slot = self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS];
@@ -224,35 +226,37 @@ impl Files {
         }
     }
 
-    /// The folio of a page, if it is in memory.
+    /// The folio that holds a page, if it is in memory.
     #[inline]
     pub fn folio(&self, file: FileId, index: u32) -> Option<FolioId> {
         self.folio_at(self.slot(file, index)?)
     }
 
-    /// The folio that a slot holds.
+    /// The folio in a slot, if there is one.
     #[inline]
     pub(crate) fn folio_at(&self, slot: u32) -> Option<FolioId> {
         self.slots[slot as usize / NODE_SLOTS][slot as usize % NODE_SLOTS].folio()
     }
 
-    /// How many pages right before a page are in memory, as a [`Walk`] finds them; `most` are looked at.
+    /// How many pages right before `index` are in memory, as a [`Walk`] counts them; it looks at no more than
+    /// `most` (`page_cache_prev_miss`).
     pub(crate) fn cached_before(&self, file: FileId, index: u32, most: u32) -> u32 {
         index.checked_sub(1).map_or(0, |first| Walk::new(self, file, first).count(most, Walk::previous))
     }
 
-    /// How many pages right behind a page are in memory, as a [`Walk`] finds them; `most` are looked at.
+    /// How many pages right behind `index` are in memory, as a [`Walk`] counts them; it looks at no more than
+    /// `most` (`page_cache_next_miss`).
     pub(crate) fn cached_after(&self, file: FileId, index: u32, most: u32) -> u32 {
         Walk::new(self, file, index + 1).count(most, Walk::next)
     }
 
-    /// Has a slot fetched from memory, ahead of its use; changes nothing.
+    /// Prefetches a slot from the host's memory; changes nothing.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         prefetch_index(self.slots.as_flattened(), slot as usize);
     }
 
-    /// The same of what else is used where a page takes the place of a shadow: the shadow, and the counts of its node.
+    /// Prefetches what else is used when a folio replaces a shadow: the shadow's value and the node.
     #[inline]
     pub(crate) fn prefetch_shadow(&self, slot: u32) {
         let (node, place) = (slot as usize / NODE_SLOTS, slot as usize % NODE_SLOTS);
@@ -262,14 +266,14 @@ impl Files {
         }
     }
 
-    /// The file and index that a slot is for.
+    /// The file and index of a slot.
     pub fn page_of(&self, slot: u32) -> (FileId, u32) {
         let node = &self.nodes[slot as usize / NODE_SLOTS];
         (node.file, node.base * NODE_SLOTS as u32 + slot % NODE_SLOTS as u32)
     }
 
-    /// The slot of a page, made if there is none, in a node that is charged to `owner` if it has to be made too. Store something
-    /// in it next.
+    /// The slot of a page. Makes its node, charged to `owner`, if there is none. The caller has to store an
+    /// entry in the slot.
     pub fn make_slot(&mut self, file: FileId, index: u32, owner: LruvecId) -> u32 {
         let base = index as usize / NODE_SLOTS;
         let directory = &mut self.directories[file.0 as usize];
@@ -300,7 +304,7 @@ impl Files {
         directory[base] * NODE_SLOTS as u32 + index % NODE_SLOTS as u32
     }
 
-    /// The same for some pages; the slot of the first.
+    /// Like `make_slot`, but for all `pages`. Returns the slot of the first.
     pub(crate) fn make_slots(&mut self, pages: FilePages, owner: LruvecId) -> u32 {
         for index in pages.indices().step_by(NODE_SLOTS).skip(1) {
             self.make_slot(pages.file, index, owner);
@@ -308,11 +312,11 @@ impl Files {
         self.make_slot(pages.file, pages.index, owner)
     }
 
-    /// Stores `entry` for some pages, which have slots; what the last of them had that had something.
+    /// Stores `entry` for all `pages`, which have slots. Returns the last entry replaced that was not empty.
     pub(crate) fn store_pages(&mut self, pages: FilePages, entry: Entry) -> Entry {
         let mut before = Entry::Empty;
         for index in pages.indices() {
-            let slot = self.slot(pages.file, index).expect("pages that something is stored for have slots");
+            let slot = self.slot(pages.file, index).expect("the pages have slots");
             match self.store(slot, entry) {
                 Entry::Empty => {}
                 stored => before = stored,
@@ -321,7 +325,8 @@ impl Files {
         before
     }
 
-    /// Stores `entry` in a slot and says what was there. A slot whose node has nothing any more is gone.
+    /// Stores `entry` in a slot and returns the entry that was there. If its node is empty after that, the
+    /// node is freed and the slot no longer exists.
     pub fn store(&mut self, slot: u32, entry: Entry) -> Entry {
         let (id, place) = (slot as usize / NODE_SLOTS, slot as usize % NODE_SLOTS);
         let slot = &mut self.slots[id][place];
@@ -350,14 +355,15 @@ impl Files {
                 self.shadows.put(value)
             }
         };
-        // Else it stays what it was, a node that is not listed.
+        // Otherwise it is unlisted and stays so.
         if node.folios == 0 || node.listed != UNLISTED {
             self.update_node(id as u32);
         }
         before
     }
 
-    /// Lists a node that has nothing but shadows, takes others off the list, frees an empty one.
+    /// Adds a node to the list of shadow nodes, or removes it, or frees it if it is empty
+    /// (`workingset_update_node`).
     fn update_node(&mut self, id: u32) {
         let node = &mut self.nodes[id as usize];
         let Node { file, base, folios, shadows, owner, .. } = *node;
@@ -369,7 +375,7 @@ impl Files {
                 node.listed = self.listings;
                 charged.shadow_nodes.push_back((id, node.listed));
                 charged.listed += 1;
-                // Nodes that came off the list leave their place in it.
+                // Removed nodes leave their entries in the list.
                 if charged.shadow_nodes.len() as u64 > 2 * charged.listed + NODE_SLOTS as u64 {
                     charged.shadow_nodes.retain(|&(id, listed)| self.nodes[id as usize].listed == listed);
                 }
@@ -385,22 +391,22 @@ impl Files {
         }
     }
 
-    /// Pages in memory (`nr_file_pages`, without the swap cache).
+    /// File pages in memory (`nr_file_pages`, without the swap cache).
     pub fn nr_folios(&self) -> u64 {
         self.folios
     }
 
-    /// Nodes with nothing but shadows (`workingset_nodes`).
+    /// Nodes with shadows only (`workingset_nodes`).
     pub fn workingset_nodes(&self) -> u64 {
         self.charged.iter().map(|charged| charged.listed).sum()
     }
 
-    /// Nodes that are charged to `owner`, and those among them with nothing but shadows.
+    /// Number of nodes charged to `owner`, and of those among them with shadows only.
     pub(crate) fn nodes_of(&self, owner: LruvecId) -> (u64, u64) {
         self.charged.get(usize::from(owner.0)).map_or((0, 0), |charged| (charged.nodes, charged.listed))
     }
 
-    /// Frees up to `wanted` nodes of `owner` that have nothing but shadows, oldest first; how many (`scan_shadow_nodes`).
+    /// Frees up to `wanted` shadow nodes of `owner`, oldest first. Returns how many (`scan_shadow_nodes`).
     pub fn free_shadow_nodes(&mut self, owner: LruvecId, wanted: u64) -> u64 {
         let owner = usize::from(owner.0);
         let mut freed = 0;
@@ -422,8 +428,7 @@ impl Files {
         freed
     }
 
-    /// Checks nodes against their slots and entries against the folios they name; panics with what does not hold. How
-    /// many folios files have.
+    /// Panics unless nodes, slots and folios agree. Returns the number of folios.
     pub(crate) fn validate(&self, folios: &Folios) -> usize {
         let (mut cached, mut nodes, mut all_shadows) = (0, 0, 0);
         let (mut listed, mut charged) = (vec![0; self.charged.len()], vec![0; self.charged.len()]);
@@ -467,12 +472,12 @@ impl Files {
         }
         assert!(self.charged.iter().map(|of| of.listed).eq(listed), "workingset_nodes");
         assert!(self.charged.iter().map(|of| of.nodes).eq(charged), "nodes by owner");
-        assert_eq!(all_shadows, self.shadows.len, "each value of a shadow has a slot");
+        assert_eq!(all_shadows, self.shadows.len, "shadows in slots and their values");
         assert_eq!(nodes + self.free.len(), self.nodes.len(), "each node belongs to a file or is free");
         cached
     }
 
-    /// Bytes that slots and nodes take.
+    /// Bytes of host memory that slots and nodes take.
     pub fn bytes(&self) -> usize {
         let directories: usize = self.directories.iter().map(|d| d.capacity() * 4).sum();
         let nodes = self.nodes.capacity() * (size_of::<Node>() + NODE_SLOTS * size_of::<Slot>());
@@ -482,7 +487,8 @@ impl Files {
     }
 }
 
-/// A walk from slot to slot, which remembers where it is and does not look from the root again.
+/// A walk from slot to slot, which keeps its position in the tree and does not start from the root again
+/// (`struct xa_state`).
 ///
 /// ```text
 ///   a folio has pages 8 to 11, the walk begins with page 10:
@@ -491,17 +497,18 @@ impl Files {
 ///   looks at  8  9 10 11 ... 63 66        8 and 9 slots behind, until it comes to another node
 /// ```
 ///
-/// The entry of a folio is in its first slot, and that is where a walk that begins inside of it is. As its index goes on from
-/// where it began, it sees pages that are not there, and passes over some. Folios of [`NODE_SLOTS`] pages and more are
-/// entries of the level above, where it does not fall behind. In the kernel: `xas_load`, `__xas_next`, `__xas_prev` in
-/// lib/xarray.c, as `page_cache_next_miss` and `page_cache_prev_miss` use them; seen on 6.18.
+/// The entry of a large folio is in its first slot, and a walk that begins inside of the folio starts there.
+/// Its index goes on from where the walk began, so it counts pages that are not there and misses some. Folios
+/// of [`NODE_SLOTS`] pages and more have their entries a level above, where the walk does not fall behind. In
+/// the kernel: `xas_load`, `__xas_next`, `__xas_prev` in lib/xarray.c, as `page_cache_next_miss` and
+/// `page_cache_prev_miss` use them; seen on 6.18.
 struct Walk<'a> {
     files: &'a Files,
     file: FileId,
     index: u32,
-    /// The page whose slot it looks at.
+    /// The page whose slot the walk looks at.
     at: u32,
-    /// The file has large folios; else it looks where its index is.
+    /// Whether the file may have large folios; otherwise `at` is always `index`.
     large_folios: bool,
 }
 
@@ -521,14 +528,14 @@ impl Walk<'_> {
         walk
     }
 
-    /// Whether it is at a folio that is larger than a node.
+    /// Whether the walk is at a folio of [`NODE_SLOTS`] pages or more, whose entry is above the nodes.
     fn is_above_nodes(&self) -> bool {
         let first = self.at - self.at % Self::SLOTS;
         let of = |page| self.files.folio(self.file, page);
         self.large_folios && of(first).is_some() && of(first) == of(first + Self::SLOTS - 1)
     }
 
-    /// Pages that it finds, up to `most`, and up to the end of what it may go through.
+    /// Counts the pages in memory up to the first that is missing, to `most`, or to the end of the indices.
     fn count(mut self, most: u32, step: fn(&mut Self) -> Option<()>) -> u32 {
         for count in 0..most {
             let is_there = self.files.folio(self.file, self.at).is_some();
@@ -599,7 +606,7 @@ mod tests {
         assert_eq!(files.shadows.values.len(), 3, "values of shadows that are gone are used again");
     }
 
-    /// A file with folios of these first pages and orders.
+    /// Makes a file that has folios with these first pages and orders.
     fn file_of(folios: &[(u32, u8)]) -> (Files, FileId) {
         let mut files = Files::default();
         let file = files.open();
@@ -631,7 +638,7 @@ mod tests {
     fn a_walk_that_begins_inside_of_a_folio_is_behind_until_the_next_node() {
         // Pages 8 to 19 and 60 to 69.
         let (files, file) = file_of(&[(8, 2), (12, 2), (16, 2), (60, 2), (64, 2), (68, 0), (69, 0)]);
-        // From page 9 on it looks at 8, 9, ...: one more than there are.
+        // From page 9 on it looks at 8, 9, ...: it counts one page more than there are.
         assert_eq!(files.cached_after(file, 8, 100), 12);
         assert_eq!(files.cached_after(file, 9, 100), 12);
         assert_eq!(files.cached_after(file, 11, 100), 8);
@@ -642,7 +649,7 @@ mod tests {
         assert_eq!(files.cached_before(file, 17, 100), 9);
         // Back from page 65 it looks at 64 twice, as it does not leave the node before its index does.
         assert_eq!(files.cached_before(file, 66, 100), 6);
-        // Larger folios than a node: from page 65 on to 191.
+        // A folio that is larger than a node: from page 65 on to 191.
         let (files, file) = file_of(&[(64, 7)]);
         assert_eq!(files.cached_after(file, 64, 200), 127);
         assert_eq!(files.cached_before(file, 192, 200), 128);
@@ -657,7 +664,7 @@ mod tests {
         assert_eq!(files.store_pages(small, Entry::Shadow(9)), Entry::Folio(FolioId(0)));
         assert_eq!(files.store_pages(large, Entry::Shadow(8)), Entry::Folio(FolioId(1)));
         assert_eq!((files.nr_folios(), files.workingset_nodes()), (0, 3));
-        // A page takes its slot of the shadow, a folio what the last of its slots has.
+        // A single page replaces the shadow in its slot; a folio returns the last shadow of its slots.
         let page = FilePages::single(file, 6);
         assert_eq!(files.store_pages(page, Entry::Folio(FolioId(2))), Entry::Shadow(9));
         assert_eq!(files.store_pages(page, Entry::Shadow(7)), Entry::Folio(FolioId(2)));
@@ -675,7 +682,7 @@ mod tests {
             files.store(slot, Entry::Shadow(shadow));
         }
         assert_eq!(files.workingset_nodes(), 3);
-        // The oldest gets a page again and becomes the youngest.
+        // The oldest node gets a folio again, and then is the youngest on the list.
         let slot = files.make_slot(file, 1, OWNER);
         files.store(slot, Entry::Folio(FolioId(7)));
         assert_eq!(files.workingset_nodes(), 2);

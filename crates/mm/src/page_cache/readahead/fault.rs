@@ -1,17 +1,17 @@
-//! Page faults on mapped files: reading around them, for as long as that helps.
+//! Page faults on mapped files: readahead around the fault, as long as it helps.
 //!
 //! ```text
-//!   fault ─► in memory?  ─ yes ─► one miss forgotten; a marked page reads the next window
+//!   fault ─► in memory?  ─ yes ─► one miss less; a folio with the marker starts the next window
 //!              │ no
 //!              ▼
-//!            MADV_SEQUENTIAL: as a read of a whole window
-//!            MADV_RANDOM, or over 100 misses more than hits: that page
-//!            otherwise: a window around it
+//!            MADV_SEQUENTIAL: like a read of a whole window
+//!            MADV_RANDOM, or over 100 misses more than hits: that page only
+//!            otherwise: a window around the page
 //! ```
 //!
-//! Left out: mapping what lies around a fault and is in memory (`fault_around_bytes`), which spares those pages faults of
-//! their own and forgets as many misses. In the kernel: `filemap_fault`, `do_sync_mmap_readahead`,
-//! `do_async_mmap_readahead` in mm/filemap.c.
+//! Not modelled: fault-around (`fault_around_bytes`), which maps pages in memory around the fault, so that
+//! they need no faults of their own, each of which would be a hit. In the kernel: `filemap_fault`,
+//! `do_sync_mmap_readahead`, `do_async_mmap_readahead` in mm/filemap.c.
 
 use super::{OpenFile, OpenFileId, ReadRequest};
 use crate::address_space::VmFlags;
@@ -26,7 +26,8 @@ use crate::page_cache::PageCache;
 use crate::page_cache::xarray::{FileId, FilePages};
 
 impl Kernel<'_> {
-    /// A page of a file for a page fault on an area with `flags`.
+    /// Returns the folio that holds page `index` of a file, for a page fault on a VMA with `flags`, and reads
+    /// it if it is missing (`filemap_fault`).
     pub(crate) fn filemap_fault(
         &mut self,
         memcg: Memcg,
@@ -71,8 +72,8 @@ impl Kernel<'_> {
 }
 
 impl PageCache {
-    /// From now on, page faults on mappings of an open file read ahead through it; before, a fault reads one page. All
-    /// that is read has to be fetched with [`PageCache::take_submitted_read`].
+    /// Makes page faults on mappings of a file read ahead through the open file `open`; without that, a fault
+    /// reads one page. The folios that are read have to be fetched with [`PageCache::take_submitted_read`].
     pub fn map_through(&mut self, open: OpenFileId) {
         let file = self.readahead.open_files[open.0 as usize].file;
         self.readahead.mapped_through.insert(file, open);

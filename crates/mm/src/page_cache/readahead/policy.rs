@@ -1,52 +1,56 @@
-//! How much to read when a page is missing, and when a marked page is met.
+//! How much to read when a page is missing, and when a folio with the marker is read.
 //!
 //! ```text
-//!   miss ─► start of the file, larger than a window, or next to what was read last? ─ yes ─► initial window
+//!   miss ─► start of the file, larger than a window, or next to the last page read? ─ yes ─► initial window
 //!             │ no
 //!             ▼
-//!           more pages in memory right before it than are asked for?  ─ yes ─► as many again, marker on the last
+//!           more pages in memory right before it than requested?  ─ yes ─► as many again, marker on the last
 //!             │ no
 //!             ▼
-//!           what is asked for, and nothing else
+//!           the requested pages and nothing else
 //!
 //!   marker ─► of the window that the open file knows ─► the next window, up to twice as long
-//!             of another reader's                    ─► from the first page that is missing on
+//!             of another reader's                    ─► from the first missing page on
 //!
-//!   window ─► folios, where the file system has large ones: of 4 pages at first, four times as large with each marker
+//!   window ─► folios, if the file system has large ones: of 4 pages, four times as large with each marker
 //!
 //!     index    7 8     12    16              32 34
-//!     folios   1   4     4         16         2        no larger than the window or than it is aligned to
+//!     folios   1   4     4         16         2        none beyond the window, each aligned to its size
 //! ```
 //!
-//! In the kernel: `page_cache_sync_ra`, `page_cache_async_ra`, `get_init_ra_size`, `get_next_ra_size` in mm/readahead.c
-//! (6.11 and later), `ondemand_readahead` and `try_context_readahead` there (before); `do_sync_mmap_readahead` in
-//! mm/filemap.c.
+//! In the kernel: `page_cache_sync_ra`, `page_cache_async_ra`, `get_init_ra_size`, `get_next_ra_size` in
+//! mm/readahead.c (6.11 and later), `ondemand_readahead` and `try_context_readahead` there (before);
+//! `do_sync_mmap_readahead` in mm/filemap.c.
 
 use crate::features::by_name::features;
 
 features! {
-    /// What one kernel does differently from another one.
+    /// How readahead differs between kernels.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReadaheadFeatures {
-        /// Until 6.5: the position moves while a request is still being served, so the rest of a request looks sequential.
+        /// Until 6.5: the position moves while a request is being served, so the rest of the request looks
+        /// sequential.
         pub position_moves_within_request: bool,
-        /// Until 6.10: a page that is missing where the last window ended, or where its marker was, continues the window.
+        /// Until 6.10: a miss at the end of the last window, or where its marker was, continues the window.
         pub miss_continues_window: bool,
-        /// Until 6.10: if a window's length of pages behind a marker is in memory, reading goes on behind them; later
-        /// nothing is read.
+        /// Until 6.10: if as many pages behind a marker are in memory as the longest window has, readahead
+        /// continues behind them; later nothing is read.
         pub reads_past_cached: bool,
-        /// 6.13, and before that in the stable series of 6.12: a window that was made longer than usual by a large request stays so.
+        /// 6.13, and late releases of 6.12: a window that a large request has made longer than usual stays that
+        /// long.
         pub keeps_long_windows: bool,
-        /// 6.17: how large folios are is kept with the open file, a miss begins with single pages, and windows that a marker
-        /// begins end at a multiple of the folios that they are to come in (of four pages where the file system has no large
-        /// ones). Before, the folio that has the marker says how large the next are, and a miss begins with four pages.
+        /// 6.17: the order of folios is kept with the open file, a miss begins with single pages, and windows
+        /// that a marker begins end at a multiple of their folios' size (of four pages if the file system has no
+        /// large folios). Before, the order of the folio with the marker decides on the next, and a miss begins
+        /// with four pages.
         pub order_of_open_file: bool,
-        /// Until 6.7: a marker that is to be in the middle of a folio goes to the next one; later, to that one.
+        /// Until 6.7: a marker that falls inside of a folio goes to the next folio; later, to that folio.
         pub marks_next_folio: bool,
         /// 6.9: folios of two pages exist.
         pub has_order_1: bool,
-        /// 6.11, and from 6.14 on; 6.12.5 and 6.13 undid it. Where a folio does not fit because some of its pages are in memory, the rest
-        /// of the window comes page by page; otherwise as much as the window has, from there on.
+        /// 6.11, and from 6.14 on; 6.12.5 and 6.13 undid it. If a folio does not fit because some of its pages
+        /// are in memory, the rest of the window is read page by page; without this, as many pages from there on
+        /// as the whole window has.
         pub shortens_fallback: bool,
     }
 }
@@ -74,7 +78,7 @@ impl ReadaheadFeatures {
         shortens_fallback: true,
         ..ReadaheadFeatures::V6_9
     };
-    /// Late releases of 6.12 have it too.
+    /// Late releases of 6.12 behave like this too.
     pub(crate) const V6_13: ReadaheadFeatures =
         ReadaheadFeatures { keeps_long_windows: true, shortens_fallback: false, ..ReadaheadFeatures::V6_11 };
     pub(crate) const V6_14: ReadaheadFeatures =
@@ -83,7 +87,7 @@ impl ReadaheadFeatures {
         ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::V6_14 };
 }
 
-/// What an open file remembers of its reads (`struct file_ra_state`). All in pages.
+/// What an open file remembers of its reads, in pages (`struct file_ra_state`).
 ///
 /// ```text
 ///                       ◄── async_size ──►
@@ -94,36 +98,36 @@ impl ReadaheadFeatures {
 pub struct FileRaState {
     /// First page of the last window.
     pub start: u32,
-    /// Its length.
+    /// Length of the last window.
     pub size: u32,
-    /// How much of it is left when its marker is met.
+    /// How much of the window is left when its marker is read.
     pub async_size: u32,
-    /// Reads are all over the file (`FMODE_RANDOM`).
+    /// Whether reads were announced as random (`FMODE_RANDOM`).
     pub random: bool,
-    /// Longest window (`ra_pages`); 0 reads a page at a time.
+    /// The longest window (`ra_pages`); 0 reads one page at a time.
     pub ra_pages: u32,
-    /// Largest request of the device (`io_pages`); one larger than a window is read up to this at once.
+    /// The largest request of the device (`io_pages`). A read that is larger than a window is read at once,
+    /// up to this.
     pub io_pages: u32,
-    /// log2 of the largest folio that the file system has (`mapping_max_folio_order`); 0 for single pages.
+    /// Order of the largest folio that the file may have (`mapping_max_folio_order`); 0 without large folios.
     pub max_order: u8,
-    /// log2 of the folios of the last window, kept since 6.17.
+    /// Order of the folios of the last window; kept from 6.17 on.
     pub order: u8,
-    /// Page faults that found nothing, less those that found something (`mmap_miss`).
+    /// Page faults that missed less those that hit (`mmap_miss`).
     pub mmap_miss: u32,
-    /// The page behind the last one that was read (`prev_pos`); none before the first read.
+    /// The page behind the last one that was read (`prev_pos`); `None` before the first read.
     pub prev_end: Option<u32>,
 }
 
-/// What to read.
+/// A window: the pages to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First page.
     pub start: u32,
-    /// Pages, those that are in memory already included.
+    /// Number of pages, with those that are in memory already.
     pub pages: u32,
-    /// The page that is as far from the end as this gets the marker; 0 for none.
+    /// Distance of the page with the marker from the end of the window; 0 for no marker.
     pub lookahead: u32,
-    /// log2 of the folios that it is to come in, as far as they fit.
+    /// Order of the folios to read it in, as far as they fit.
     pub order: u8,
 }
 
@@ -133,14 +137,14 @@ impl Window {
     }
 }
 
-/// Windows shorter than this come page by page, until 6.16.
+/// Until 6.16, windows that are shorter than this are read page by page.
 const MIN_LARGE_WINDOW: u32 = 4;
 
-/// By how much the order of folios grows from window to window.
+/// By how much the order of folios grows from one window to the next.
 const ORDER_STEP: u8 = 2;
 
-/// log2 of the folio that has page `index` first, in a window that ends before `end` and is to have folios of
-/// `1 << most` pages (`page_cache_ra_order`).
+/// Order of the folio that begins with page `index`, in a window that ends before `end` and is to be made of
+/// folios of order `most` (`page_cache_ra_order`).
 pub fn folio_order(f: &ReadaheadFeatures, most: u8, index: u32, end: u32) -> u8 {
     let fits = (end - index).ilog2() as u8;
     let aligned = index.trailing_zeros() as u8;
@@ -150,7 +154,8 @@ pub fn folio_order(f: &ReadaheadFeatures, most: u8, index: u32, end: u32) -> u8 
     }
 }
 
-/// The page that has the marker where page `page` is to have it, if it is in a folio of that order.
+/// The first page of the folio that gets the marker, if the marker falls on page `page` and folios there have
+/// this order.
 pub fn marked_folio(f: &ReadaheadFeatures, page: u32, order: u8) -> u32 {
     let pages = 1 << order;
     match f.marks_next_folio {
@@ -159,17 +164,18 @@ pub fn marked_folio(f: &ReadaheadFeatures, page: u32, order: u8) -> u32 {
     }
 }
 
-/// What of a window comes page by page after all, from page `index` on, which has no folio of the window's order: as many pages
-/// as are left of it in 6.11 and from 6.14 on, as many as all of it has otherwise.
+/// The part of a window that is read page by page, from page `index` on, where a folio of the window's order
+/// does not fit. In 6.11 and from 6.14 on it is the rest of the window; otherwise it is as long as the whole
+/// window.
 pub fn fallback_window(f: &ReadaheadFeatures, window: Window, index: u32) -> Window {
     let read = if f.shortens_fallback { index - window.start } else { 0 };
     Window { start: index, pages: window.pages - read, order: 0, ..window }
 }
 
-/// Faults on a mapping that may miss before readahead around them ends (`MMAP_LOTSAMISS`).
+/// How many misses more than hits end the readahead around faults (`MMAP_LOTSAMISS`).
 const MMAP_LOTSAMISS: u32 = 100;
 
-/// The length of a first window for a request (`get_init_ra_size`).
+/// Length of a first window for a request of so many pages (`get_init_ra_size`).
 pub fn initial_size(request: u32, max: u32) -> u32 {
     let rounded = request.next_power_of_two();
     if rounded <= max / 32 {
@@ -181,7 +187,7 @@ pub fn initial_size(request: u32, max: u32) -> u32 {
     }
 }
 
-/// The length of the window after one of `size` (`get_next_ra_size`).
+/// Length of the window after one of `size` pages (`get_next_ra_size`).
 pub fn next_size(size: u32, max: u32) -> u32 {
     if size < max / 16 {
         size * 4
@@ -193,12 +199,13 @@ pub fn next_size(size: u32, max: u32) -> u32 {
 }
 
 impl FileRaState {
-    /// Of a file that has just been opened.
+    /// The state of a file that has just been opened.
     pub fn new(ra_pages: u32, io_pages: u32) -> FileRaState {
         FileRaState { ra_pages, io_pages, ..FileRaState::default() }
     }
 
-    /// The page before `index` of a request has been read: until 6.5 the position moves at once, later with the request's end.
+    /// Notes that the page before `index` has been read. Until 6.5 the position moves at once, later at the
+    /// end of the request.
     #[inline]
     pub fn on_page_read(&mut self, f: &ReadaheadFeatures, index: u32) {
         if f.position_moves_within_request {
@@ -219,13 +226,14 @@ impl FileRaState {
         self.start + self.size - self.async_size
     }
 
-    /// The window as it is now, after a miss.
+    /// The current window, after a miss.
     fn window_of_miss(&mut self, f: &ReadaheadFeatures) -> Window {
         self.order = 0;
         self.window(f, 0)
     }
 
-    /// The window as it is now; the marker was on a folio of that order, or there was none.
+    /// The current window, in folios four times as large as those of order `marked`, the order of the folio
+    /// that had the marker, or 0.
     fn window(&mut self, f: &ReadaheadFeatures, marked: u8) -> Window {
         let grown = match f.order_of_open_file {
             true => self.order,
@@ -236,8 +244,9 @@ impl FileRaState {
         Window { start: self.start, pages: self.size, lookahead: self.async_size, order: self.order }
     }
 
-    /// Page `index` of a request is not in memory, nor, as far as is known, are the other `request - 1` behind it.
-    /// `cached_before` counts the pages in memory right before it, up to a number (`page_cache_sync_ra`).
+    /// Decides on the window for a miss on page `index`; `request` pages from there on are wanted
+    /// (`page_cache_sync_ra`). `cached_before` counts the pages in memory right before `index`, up to a
+    /// maximum.
     pub fn on_miss(
         &mut self,
         f: &ReadaheadFeatures,
@@ -271,7 +280,7 @@ impl FileRaState {
             return self.window_of_miss(f);
         }
         let cached = cached_before(max);
-        // The search stops at `max` and takes the last page that it saw for the gap.
+        // The kernel's search stops after `max` pages and takes the last one that it has seen for the gap.
         let history = if cached == max { max - 1 } else { cached };
         if history <= request {
             return Window::of_single_pages(index, request);
@@ -284,7 +293,8 @@ impl FileRaState {
         self.window_of_miss(f)
     }
 
-    /// The first page of the window would be the marker: the window after it is read at once too.
+    /// Reads the next window at once too, as the marker would be on the first page of this one, which is
+    /// missing.
     fn merge_next(&mut self, max: u32) {
         let next = next_size(self.size, max);
         if self.size + next <= max {
@@ -296,8 +306,9 @@ impl FileRaState {
         }
     }
 
-    /// The folio of `1 << order` pages from `index` on has the marker, and `request` pages from there on are wanted.
-    /// `cached_after` counts the pages in memory right behind page `index`, up to a number (`page_cache_async_ra`).
+    /// Decides on the window to read when the folio of `1 << order` pages from `index` on has the marker, and
+    /// `request` pages from there on are wanted (`page_cache_async_ra`). `cached_after` counts the pages in
+    /// memory right behind page `index`, up to a maximum.
     pub fn on_marker(
         &mut self,
         f: &ReadaheadFeatures,
@@ -336,7 +347,8 @@ impl FileRaState {
         Some(self.window(f, order))
     }
 
-    /// A page fault found that page `index` is not in memory (`do_sync_mmap_readahead`).
+    /// Decides on the window around page `index`, which a page fault did not find in memory
+    /// (`do_sync_mmap_readahead`).
     pub fn on_fault_miss(&mut self, f: &ReadaheadFeatures, index: u32) -> Option<Window> {
         if self.ra_pages == 0 {
             return None;
@@ -351,7 +363,7 @@ impl FileRaState {
         Some(self.window_of_miss(f))
     }
 
-    /// A page fault found its page in memory.
+    /// Notes that a page fault found its page in memory (`do_async_mmap_readahead`).
     pub fn on_fault_hit(&mut self) {
         self.mmap_miss = self.mmap_miss.saturating_sub(1);
     }

@@ -1,5 +1,5 @@
-//! Reads of open files: what is there, what is read, and what is read ahead (`filemap_get_pages`, `page_cache_sync_ra`,
-//! `page_cache_async_ra` in mm/filemap.c and mm/readahead.c).
+//! Reads of open files: which pages are in memory, which are read, and which are read ahead
+//! (`filemap_get_pages`, `page_cache_sync_ra`, `page_cache_async_ra` in mm/filemap.c and mm/readahead.c).
 
 use super::policy::{FileRaState, Window, fallback_window, folio_order, marked_folio};
 use super::{Advice, MAX_XAS_ORDER, OpenFile, OpenFileId, ReadRequest};
@@ -12,8 +12,10 @@ use crate::page_cache::filemap::Read;
 use crate::page_cache::xarray::{FileId, FilePages};
 
 impl Kernel<'_> {
-    /// Reads the next page of a request; none at its end or that of the file. What is missing, of the request and ahead of it, is locked until
-    /// [`Lrus::end_read`](crate::lru::Lrus::end_read); [`PageCache::take_submitted_read`](crate::page_cache::PageCache::take_submitted_read) has it.
+    /// Reads the next page of a request; returns `None` at the end of the request or of the file. Folios that
+    /// were missing, whether requested or read ahead, are locked until
+    /// [`Lrus::end_read`](crate::lru::Lrus::end_read) and come from
+    /// [`PageCache::take_submitted_read`](crate::page_cache::PageCache::take_submitted_read).
     #[inline]
     pub fn read_next(&mut self, request: &mut ReadRequest) -> Result<Option<Read>, OutOfMemory> {
         let OpenFile { file, pages, ra } =
@@ -44,7 +46,8 @@ impl Kernel<'_> {
         Ok(Some(read))
     }
 
-    /// The next page of a request is not in memory.
+    /// Synchronous readahead: the next page of a request is missing (`page_cache_sync_ra`). Returns its
+    /// folio.
     pub(super) fn page_cache_sync_ra(
         &mut self,
         request: &ReadRequest,
@@ -60,7 +63,7 @@ impl Kernel<'_> {
         self.read_missing(request, Some(window), by)
     }
 
-    /// Reads a window, and the next page of a request in any case.
+    /// Reads a window, and in any case the next page of the request, whose folio it returns.
     pub(super) fn read_missing(
         &mut self,
         request: &ReadRequest,
@@ -74,14 +77,15 @@ impl Kernel<'_> {
         if let Some(id) = self.parts.page_cache.files.folio(file, request.index) {
             return Ok(id);
         }
-        // The window lies elsewhere, or there was no memory to spare for it.
+        // The window does not include the page, or there was no memory for it.
         let page = FilePages::single(file, request.index);
         let id = self.read_folio(request, page, by)?;
         self.parts.page_cache.readahead.submitted.end_request();
         Ok(id)
     }
 
-    /// The next page of a request has the marker.
+    /// Asynchronous readahead: the folio with the next page of a request has the marker
+    /// (`page_cache_async_ra`).
     pub(super) fn page_cache_async_ra(&mut self, request: &ReadRequest, id: FolioId, by: AddedBy) {
         let features = self.on.features.readahead;
         let &ReadRequest { index, last, .. } = request;
@@ -96,7 +100,7 @@ impl Kernel<'_> {
         let (files, file) = (&self.parts.page_cache.files, *file);
         let cached = |most| files.cached_after(file, index, most);
         let Some(window) = ra.on_marker(&features, index, order, last - index, cached) else { return };
-        // Who reads it has a reference, so that it does not go to make room for what is read ahead.
+        // The reader has a reference to the folio, so it is not evicted to make room for what is read ahead.
         let held = flags.has(FolioFlags::HELD);
         flags.set(FolioFlags::HELD);
         self.read_window(request, window, by);
@@ -105,7 +109,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts the pages of a window that are missing into the page cache.
+    /// Adds the missing pages of a window to the page cache and submits their reads.
     fn read_window(&mut self, request: &ReadRequest, window: Window, by: AddedBy) {
         let rest = match window.order {
             0 => Some(window),
@@ -116,8 +120,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The same in large folios (`page_cache_ra_order`), up to the first that does not fit between pages that are in memory, or
-    /// cannot be had; what is to come page by page then.
+    /// Reads a window in large folios (`page_cache_ra_order`), up to the first that does not fit between
+    /// pages in memory or cannot be allocated. Returns the window to read page by page from there on.
     fn read_large_folios(&mut self, request: &ReadRequest, window: Window, by: AddedBy) -> Option<Window> {
         let f = self.on.features.readahead;
         let OpenFile { file, pages, .. } =
@@ -143,7 +147,7 @@ impl Kernel<'_> {
         (index < end).then(|| fallback_window(&f, window, index))
     }
 
-    /// The same page by page (`page_cache_ra_unbounded`).
+    /// Reads a window page by page (`page_cache_ra_unbounded`).
     fn read_single_pages(&mut self, request: &ReadRequest, window: Window, by: AddedBy) {
         let OpenFile { file, pages, .. } =
             self.parts.page_cache.readahead.open_files[request.open.0 as usize];
@@ -163,7 +167,7 @@ impl Kernel<'_> {
         self.parts.page_cache.readahead.submitted.end_request();
     }
 
-    /// Puts a folio into the page cache, and asks the device for it with those before it.
+    /// Adds a folio to the page cache, and to the request to the device that is being put together.
     fn read_folio(
         &mut self,
         request: &ReadRequest,
@@ -180,19 +184,19 @@ impl Kernel<'_> {
 }
 
 impl MemoryManager {
-    /// Opens a file of `pages` pages, on a device with `queue/read_ahead_kb` as set.
+    /// Opens a file of `pages` pages. The longest window follows from the device's `queue/read_ahead_kb`.
     pub fn open(&mut self, file: FileId, pages: u32) -> OpenFileId {
         let io_pages = (self.settings().max_sectors_kb / self.parts.allocator.page_size().kib()) as u32;
         let mut ra = FileRaState::new(self.ra_pages(), io_pages);
         if self.parts.page_cache.files.has_large_folios(file) {
-            // `MAX_PAGECACHE_ORDER`
+            // `MAX_PAGECACHE_ORDER`.
             ra.max_order = self.parts.allocator.geometry().pmd_order.min(MAX_XAS_ORDER);
         }
         self.parts.page_cache.readahead.open_files.push(OpenFile { file, pages, ra });
         OpenFileId(self.parts.page_cache.readahead.open_files.len() as u32 - 1)
     }
 
-    /// Takes advice on all of an open file.
+    /// Applies advice on the whole of an open file (`generic_fadvise`).
     pub fn fadvise(&mut self, open: OpenFileId, advice: Advice) {
         let ra_pages = self.ra_pages();
         let ra = &mut self.parts.page_cache.readahead.open_files[open.0 as usize].ra;
@@ -210,7 +214,7 @@ impl MemoryManager {
 }
 
 impl Parts {
-    /// The file that a folio of the page cache is of, and its first page.
+    /// The file of a folio in the page cache, and the folio's first page.
     pub fn page_of_folio(&self, id: FolioId) -> (FileId, u32) {
         let FilePages { file, index, .. } = self.file_pages(id);
         (file, index)

@@ -1,5 +1,5 @@
-//! Pages become dirty, are written, and are clean again; and how much may be dirty (`folio_account_dirtied`,
-//! `folio_end_writeback`, `domain_dirty_limits` in mm/page-writeback.c).
+//! The life of a dirty page, from dirtying to the end of writeback, and the limits on how many there may be
+//! (`folio_account_dirtied`, `folio_end_writeback`, `domain_dirty_limits` in mm/page-writeback.c).
 
 use super::policy;
 use super::policy::{BANDWIDTH_INTERVAL, COMPLETIONS_PERIOD, DirtyThrottleControl};
@@ -15,7 +15,8 @@ use crate::sysctl::Settings;
 use machine::Time;
 
 impl Kernel<'_> {
-    /// Notes that a folio of a file differs from its device; whether it did not before.
+    /// Marks a folio of a file dirty and adds the file to its flusher's list (`folio_mark_dirty`). Returns
+    /// whether it was clean before.
     pub(crate) fn mark_dirty(&mut self, now: Time, id: FolioId) -> bool {
         let flags = &mut self.parts.lrus.folios.flags[id];
         if flags.has(FolioFlags::DIRTY) {
@@ -49,7 +50,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// A device has written a folio.
+    /// Ends the writeback of a folio that a device has written (`folio_end_writeback`).
     pub(crate) fn end_writeback(&mut self, now: Time, id: FolioId) {
         let flags = &mut self.parts.lrus.folios.flags[id];
         flags.clear(FolioFlags::WRITEBACK);
@@ -65,7 +66,7 @@ impl Kernel<'_> {
         let dirty = self.parts.page_cache.writeback.file(file);
         dirty.under_writeback -= 1;
         let last = dirty.under_writeback == 0;
-        let owner = dirty.wb.expect("it was dirty");
+        let owner = dirty.wb.expect("a file under writeback has a flusher");
         let own = (owner != Memcg::ROOT).then_some(owner);
         for of in [Memcg::ROOT].into_iter().chain(own) {
             let domain = self.parts.page_cache.writeback.domain(of);
@@ -84,7 +85,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `vm.dirty_writeback_centisecs` in jiffies, if flushers run of their own accord.
+    /// `vm.dirty_writeback_centisecs` in jiffies, or `None` if flushers do not run periodically.
     pub(super) fn writeback_interval(&self) -> Option<u64> {
         let centisecs = self.on.settings.dirty.dirty_writeback_centisecs;
         (centisecs > 0).then(|| crate::jiffies::jiffies(centisecs * 10))
@@ -92,7 +93,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// A device begins to write a dirty folio of a file.
+    /// Starts the writeback of a dirty folio of a file (`folio_start_writeback`).
     pub(super) fn start_writeback(&mut self, id: FolioId) {
         let flags = &mut self.lrus.folios.flags[id];
         flags.clear(FolioFlags::DIRTY);
@@ -104,7 +105,7 @@ impl Parts {
         dirty.pages.remove(&index);
         dirty.under_writeback += 1;
         let first = dirty.under_writeback == 1;
-        let owner = dirty.wb.expect("it was dirty");
+        let owner = dirty.wb.expect("a dirty file has a flusher");
         let wb = self.page_cache.writeback.wb(owner);
         wb.nr_dirty -= pages;
         wb.nr_writeback += pages;
@@ -112,7 +113,7 @@ impl Parts {
         self.folio_mkclean(id);
     }
 
-    /// Counts a folio of a file or of swap that a device begins to write, which is to be told what of it.
+    /// Counts a folio of a file or of swap whose writeback starts, and submits it to the device.
     pub(crate) fn note_writeback(&mut self, id: FolioId) {
         self.lrus.folios.flags[id].set(FolioFlags::WRITEBACK);
         let pages = self.lrus.folios.flags[id].nr_pages();
@@ -120,20 +121,20 @@ impl Parts {
         self.page_cache.submitted_writes.push(id);
     }
 
-    /// From where on flushers write, and how much may be dirty, pages (`nr_dirty_background_threshold`,
-    /// `nr_dirty_threshold`).
+    /// The background limit, above which flushers write, and the dirty limit, in pages
+    /// (`nr_dirty_background_threshold`, `nr_dirty_threshold`).
     pub fn dirty_thresholds(&self, settings: &Settings) -> (u64, u64) {
         let domain = self.machine_domain(settings);
         (domain.bg_thresh, domain.thresh)
     }
 
-    /// What the machine's limits are (`domain_dirty_avail`, `domain_dirty_limits`).
+    /// The dirty limits of the machine (`domain_dirty_avail`, `domain_dirty_limits`).
     pub(super) fn machine_domain(&self, settings: &Settings) -> DirtyThrottleControl {
         let free = self.allocator.free_pages().saturating_sub(self.allocator.totalreserve_pages());
         self.limits_of(settings, Memcg::ROOT, free + self.lrus.nr_file_lru() + 1, None)
     }
 
-    /// The same of a memory cgroup below.
+    /// The dirty limits of a memory cgroup other than the root (`mdtc_calc_avail`, `domain_dirty_limits`).
     pub(super) fn cgroup_domain(
         &self,
         settings: &Settings,
@@ -169,14 +170,14 @@ impl Parts {
         }
     }
 
-    /// The memory cgroup of a folio and all above.
+    /// Calls `change` for the domains of a folio's memory cgroup and of all above it.
     fn for_domains_of(&mut self, id: FolioId, mut change: impl FnMut(&mut Domain)) {
         let memcg = self.lrus.memcg_of(id);
         let (memcgs, writeback) = (&self.lrus.memcgs, &mut self.page_cache.writeback);
         memcgs.and_above(memcg).for_each(|above| change(writeback.domain(above)));
     }
 
-    /// Checks what is known of dirty pages against the folios; panics with what is wrong.
+    /// Panics unless the lists and counters of dirty pages agree with the flags of folios.
     pub(crate) fn validate_dirty_pages(&self, census: &Census) {
         let mut known: Vec<(FileId, u32)> = Vec::new();
         for (number, file) in self.page_cache.writeback.files.iter().enumerate() {
@@ -198,7 +199,7 @@ impl Parts {
         let mut dirty: Vec<(FileId, u32)> =
             files(FolioFlags::DIRTY).map(|id| self.page_of_folio(id)).collect();
         dirty.sort();
-        assert_eq!(known, dirty, "dirty pages of files are known, each once");
+        assert_eq!(known, dirty, "each dirty page is listed once with its file");
         let pages = |id: FolioId| self.lrus.folios.flags[id].nr_pages();
         let nr_dirty: u64 = files(FolioFlags::DIRTY).map(pages).sum();
         let nr_writeback: u64 = files(FolioFlags::WRITEBACK).map(pages).sum();
@@ -215,7 +216,7 @@ impl Parts {
         assert_eq!(
             wbs().map(|wb| wb.nr_writeback).sum::<u64>(),
             nr_writeback,
-            "pages that flushers have written"
+            "pages under writeback of all flushers"
         );
     }
 }

@@ -7,13 +7,14 @@
 //!     └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Where pages are written for the first time, a file system that has put off to choose their blocks (delayed allocation) maps them
-//! an extent at a time, and the writeback of all pages of the extent ends when the last of its requests is done: on a slow
-//! device nothing is clean for seconds, and then a thousand pages are at once (ext4: `mpage_map_and_submit_extent`,
-//! `ext4_put_io_end`; seen on 6.1, 6.12 and 6.18).
+//! A file system with delayed allocation chooses the blocks of new pages only when they are written, an
+//! extent at a time. The writeback of all pages of an extent then ends together with the last of its
+//! requests: on a slow device no page becomes clean for seconds, and then a thousand become clean at once
+//! (ext4: `mpage_map_and_submit_extent`, `ext4_put_io_end`; seen on 6.1, 6.12 and 6.18).
 //!
-//! A run does three things, one after the other: all, if reclaim asked for it; what has been dirty for long, if it is time; then
-//! whatever is above the background limit.
+//! A run does three kinds of work, one after the other: it writes everything if reclaim has asked for that;
+//! then files that have been dirty for long, if the interval is over; then whatever is above the background
+//! limit.
 
 use super::Listed;
 use super::policy::{self, BANDWIDTH_INTERVAL, DirtyThrottleControl, share_of_thresh};
@@ -26,7 +27,7 @@ use crate::page_cache::xarray::FileId;
 use machine::Time;
 use std::ops::Range;
 
-/// Pages of the longest extent that a file system maps at once (ext4: `MAX_WRITEPAGES_EXTENT_LEN`).
+/// The longest extent that a file system maps at once, in pages (ext4: `MAX_WRITEPAGES_EXTENT_LEN`).
 const LONGEST_EXTENT: u64 = 2048;
 
 /// Why a flusher writes (`enum wb_reason`).
@@ -37,76 +38,76 @@ enum Reason {
     Background,
 }
 
-/// What a flusher is at (`struct wb_writeback_work`).
+/// The current work of a flusher (`struct wb_writeback_work`).
 #[derive(Clone, Copy, Debug)]
 struct Work {
     reason: Reason,
     /// Pages that are left to write.
     nr_pages: u64,
-    /// Since when it is, jiffies.
+    /// When the work began, in jiffies.
     begun: u64,
 }
 
-/// The file whose turn it is.
+/// The file that is being written, and its share.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     file: FileId,
-    /// Pages that are left of its turn, and of how many.
+    /// Pages that are left of its share, and all pages of the share.
     left: u64,
     pages: u64,
-    /// Where it goes on.
+    /// The next page to look at.
     index: u32,
-    /// Where it began; once past the end it goes on from the start up to here.
+    /// The page that the slice began with: after the end of the file it continues from page 0 up to here.
     begin: u32,
     wrapped: bool,
     /// Pages that are left of an extent whose blocks have been chosen.
     extent_left: u64,
 }
 
-/// A walk over the files in `b_io`.
+/// A pass over the files in `b_io` (`writeback_sb_inodes`).
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// When it began, jiffies.
+    /// When the pass began, in jiffies.
     start: u64,
-    /// Something was written.
+    /// Whether something was written.
     progress: bool,
-    /// It began with files that were moved there for it.
+    /// Whether files were moved to `b_io` for it (`queue_io`).
     queued: bool,
 }
 
 /// What a step of a flusher did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// It submitted a request of folios that lie next to each other; [`PageCache::take_submitted_writes`] has them.
+    /// It submitted a request of neighbouring folios, which [`PageCache::take_submitted_writes`] returns.
     Request,
-    /// There is nothing to do any more; it sleeps.
+    /// There is nothing left to do, and the flusher sleeps.
     Done,
 }
 
-/// A flusher at work.
+/// A run of a flusher.
 #[derive(Clone, Debug)]
 pub struct Flusher {
     wb: Memcg,
     work: Option<Work>,
-    /// Work that this run has done already.
+    /// The last kind of work that this run has come to.
     done: Option<Reason>,
     slice: Option<Slice>,
     pass: Option<Pass>,
 }
 
 impl Flusher {
-    /// Whether it writes because somebody waits for memory, and not just for good measure.
+    /// Whether it writes because reclaim asked for it, and not because of time or the background limit.
     pub fn is_urgent(&self) -> bool {
         self.work.is_some_and(|work| work.reason == Reason::Vmscan)
     }
 
-    /// Whether the writeback of pages ends with the last request, for those of requests before it too that are in the same extent. It
-    /// does not where blocks were chosen for more.
+    /// Whether the writeback of all pages of an extent ends with the last request, those of earlier requests
+    /// included. It does not while blocks of the extent are still to be written.
     pub fn ends_writeback(&self) -> bool {
         self.slice.is_none_or(|slice| slice.extent_left == 0)
     }
 
-    /// Submits a request, or ends. `most` pages are what a request may have.
+    /// Submits one request of at most `most` pages, or ends the run.
     pub fn step(&mut self, kernel: &mut Kernel, most: u64) -> Flush {
         let now = jiffies_at(kernel.on.machine.now(kernel.on.cpu));
         kernel.parts.page_cache.writeback.wb(self.wb).catch_up(now);
@@ -132,7 +133,7 @@ impl Flusher {
         }
     }
 
-    /// Finds the next thing that this run has to do.
+    /// Finds the next work of this run. Returns whether there is any.
     fn next_work(&mut self, kernel: &mut Kernel, now: u64) -> bool {
         let interval = kernel.writeback_interval();
         let wb = kernel.parts.page_cache.writeback.wb(self.wb);
@@ -160,12 +161,12 @@ impl Flusher {
         }
     }
 
-    /// Chooses the next file of the work at hand; whether there is one.
+    /// Chooses the next file of the current work. Returns whether there is one.
     fn next_slice(&mut self, kernel: &mut Kernel, now: u64) -> bool {
         loop {
             let Some(work) = &mut self.work else { return false };
             if let Some(pass) = self.pass {
-                // Limits are looked at now and then only.
+                // The limits are checked only now and then.
                 let ends = pass.progress && (now > pass.start + HZ / 10 || work.nr_pages == 0);
                 let dirty_limit = kernel.parts.page_cache.writeback.domain(Memcg::ROOT).dirty_limit;
                 let page_size = kernel.parts.allocator.page_size();
@@ -194,7 +195,7 @@ impl Flusher {
             }
             let queued = kernel.parts.page_cache.writeback.wb(self.wb).b_io.is_empty();
             if queued {
-                // Files that became dirty later are left alone.
+                // Files that became dirty after this are left for later.
                 let dirtied_before = match work.reason {
                     Reason::Vmscan => work.begun,
                     Reason::Periodic => {
@@ -208,7 +209,7 @@ impl Flusher {
         }
     }
 
-    /// A file's turn is over (`requeue_inode`).
+    /// Ends the slice of a file and puts the file on the list where it belongs now (`requeue_inode`).
     fn end_slice(&mut self, kernel: &mut Kernel, now: u64) {
         let Some(slice) = self.slice.take() else { return };
         let wrote = slice.pages - slice.left;
@@ -247,7 +248,8 @@ impl Flusher {
 }
 
 impl super::Writeback {
-    /// Has files that became dirty by a time written next, after those that are not done.
+    /// Moves the files that became dirty by `dirtied_before` to `b_io`, after those of `b_more_io`
+    /// (`queue_io`).
     fn queue_io(&mut self, owner: Memcg, dirtied_before: u64) {
         let super::Writeback { files, wbs, .. } = self;
         let Some(wb) = &mut wbs[owner.index()] else { return };
@@ -265,7 +267,8 @@ impl super::Writeback {
 }
 
 impl Kernel<'_> {
-    /// Whether a flusher is to go on for there being too much (`wb_over_bg_thresh`).
+    /// Whether more pages are dirty than the background limit of the flusher or of its domains allows
+    /// (`wb_over_bg_thresh`).
     fn is_over_background(&mut self, owner: Memcg, now: u64) -> bool {
         let machine = self.parts.machine_domain(self.on.settings);
         let cgroup = (owner != Memcg::ROOT)
@@ -279,14 +282,15 @@ impl Kernel<'_> {
 }
 
 impl PageCache {
-    /// Has flushers write all that is dirty: reclaim meets nothing but dirty pages.
+    /// Asks all flushers to write everything, as reclaim finds nothing but dirty pages
+    /// (`wakeup_flusher_threads`).
     pub fn wakeup_flusher_threads(&mut self) {
         for wb in self.writeback.wbs.iter_mut().flatten() {
             wb.start_all |= wb.nr_dirty > 0;
         }
     }
 
-    /// The next flusher that has something to do and does not run yet.
+    /// Starts a run of the next flusher that has something to do and is not running.
     pub fn start_flusher(&mut self, now: Time) -> Option<Flusher> {
         let now = jiffies_at(now);
         let wbs = self.writeback.wbs.iter_mut().enumerate();
@@ -301,7 +305,7 @@ impl PageCache {
         Some(Flusher { wb: Memcg(memcg as u16), work: None, done: None, slice: None, pass: None })
     }
 
-    /// Whether a flusher has been asked to write and does not run yet.
+    /// Whether a flusher that is not running has been asked to write.
     pub fn has_flusher_to_run(&self) -> bool {
         self.writeback.wbs.iter().flatten().any(|wb| wb.start_all || wb.start_background)
     }
@@ -317,7 +321,8 @@ impl PageCache {
 }
 
 impl Parts {
-    /// Begins to write the next dirty folios of a file that lie next to each other, `most` pages at most; whether there were any.
+    /// Starts the writeback of the next dirty folios of a file that are neighbours, at most `most` pages.
+    /// Returns whether there were any.
     fn write_run(&mut self, slice: &mut Slice, most: u64) -> bool {
         let mut pages = 0;
         while slice.left > 0 && pages < most {
@@ -343,7 +348,7 @@ impl Parts {
             let id = self.page_cache.files.folio(slice.file, index).expect("a dirty page is in memory");
             let flags = self.lrus.folios.flags[id];
             slice.index = index + flags.nr_pages() as u32;
-            // Written to again while it was being written: later.
+            // It was dirtied again while it is being written, and has to wait.
             if flags.has(FolioFlags::WRITEBACK) {
                 if pages > 0 {
                     break;
@@ -363,8 +368,8 @@ impl Parts {
         pages > 0
     }
 
-    /// Chooses blocks for the first of `pages` of a file, which is dirty, and for those behind it that are dirty and have none,
-    /// `most` pages in all; how many they are.
+    /// Chooses blocks for the first of `pages`, which is dirty, and for the dirty pages right behind it that
+    /// have none, at most `most` pages in all. Returns how many.
     fn choose_blocks(&mut self, file: FileId, pages: Range<u32>, most: u64) -> u64 {
         let dirty = &self.page_cache.writeback.files[file.0 as usize];
         let (first, mut end) = (pages.start, pages.start);

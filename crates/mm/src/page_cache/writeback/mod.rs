@@ -1,18 +1,19 @@
-//! Dirty pages of files: who may make more, and who writes them to their device.
+//! Writeback: who may dirty more pages of files, and who writes them to their device.
 //!
 //! ```text
 //!   write ─► dirty ──────────────────────────► flusher ─► under writeback ─► clean
 //!     │        │                                  ▲ ▲ ▲
 //!     │        ├─ above the background limit ─────┘ │ │        flusher: which files, how much of each
 //!     │        ├─ older than vm.dirty_expire_centisecs│
-//!     │        └─ reclaim meets nothing else ─────────┘
+//!     │        └─ reclaim finds nothing else ─────────┘
 //!     ▼
-//!   throttle: a task that dirties faster than its device writes has to wait, long before the limit
+//!   throttle: a task that dirties pages faster than its device writes is paused, long before the limit
 //! ```
 //!
-//! A file belongs to the memory cgroup whose task first made it dirty, as with cgroup v2; each such group has a flusher with
-//! rates of its own (`struct bdi_writeback`), and a limit by its own memory beside that of the machine. All files are on one
-//! device. What decides is in [`policy`]. In the kernel: mm/page-writeback.c, fs/fs-writeback.c.
+//! A file belongs to the memory cgroup whose task dirtied it first, as with cgroup v2. Each such memcg has a
+//! flusher with its own rates (`struct bdi_writeback`), and besides the machine's dirty limit one that
+//! follows from its own memory. All files are on one device. The decisions are in [`policy`]. In the kernel:
+//! mm/page-writeback.c, fs/fs-writeback.c.
 
 use crate::lru::memcontrol::Memcg;
 use crate::page_cache::PageCache;
@@ -30,34 +31,34 @@ mod throttle;
 pub use flusher::{Flush, Flusher};
 pub use throttle::Dirtier;
 
-/// On which list of its flusher a file is.
+/// The list of its flusher that a file is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Listed {
-    /// It is clean.
+    /// None: the file is clean.
     #[default]
     None,
     Dirty,
     Io,
     MoreIo,
-    /// On none: it is being written (`I_SYNC`).
+    /// None: the file is being written (`I_SYNC`).
     Writing,
 }
 
-/// What is dirty of a file (`struct inode`).
+/// The dirty pages of a file (`struct inode`).
 #[derive(Clone, Debug, Default)]
 struct DirtyFile {
-    /// First pages of its dirty folios.
+    /// The first pages of its dirty folios.
     pages: BTreeSet<u32>,
-    /// Whose flusher writes it.
+    /// The memcg whose flusher writes the file (`i_wb`).
     wb: Option<Memcg>,
     listed: Listed,
-    /// When it became dirty, jiffies.
+    /// When the file became dirty, in jiffies (`dirtied_when`).
     dirtied_when: u64,
-    /// Where its last writing ended.
+    /// The page where its last writeback ended (`writeback_index`).
     writeback_index: u32,
-    /// Folios under writeback.
+    /// Number of folios under writeback.
     under_writeback: u32,
-    /// Where its blocks are, if it was not all on the device from the start.
+    /// Which pages have blocks on the device; `None` if all have.
     blocks: Option<Blocks>,
 }
 
@@ -66,7 +67,7 @@ impl DirtyFile {
         self.blocks.as_ref().is_none_or(|blocks| blocks.has(page))
     }
 
-    /// Blocks of these pages have been chosen.
+    /// Notes that blocks have been chosen for these pages.
     fn allocate_blocks(&mut self, pages: Range<u32>) {
         if let Some(blocks) = &mut self.blocks {
             blocks.add(pages);
@@ -74,7 +75,7 @@ impl DirtyFile {
     }
 }
 
-/// Pages of a file that have blocks on its device: a bit each.
+/// Which pages of a file have blocks on its device: one bit each.
 #[derive(Clone, Debug, Default)]
 struct Blocks(Vec<u64>);
 
@@ -89,42 +90,41 @@ impl Blocks {
     }
 }
 
-/// A flusher's files and rates (`struct bdi_writeback`).
+/// The lists and rates of a flusher (`struct bdi_writeback`).
 #[derive(Clone, Debug)]
 struct Wb {
     /// Files in the order in which they became dirty.
     b_dirty: VecDeque<FileId>,
-    /// Those whose turn it is, the next one first.
+    /// Files that are written next, in this order.
     b_io: VecDeque<FileId>,
-    /// Those that had their turn and are not done.
+    /// Files whose slice was used up before they were clean.
     b_more_io: VecDeque<FileId>,
     /// Dirty pages of its files.
     nr_dirty: u64,
     nr_writeback: u64,
-    /// Pages that were made dirty, and written, since boot.
+    /// Pages dirtied and pages written since boot.
     nr_dirtied: u64,
     nr_written: u64,
     rates: Rates,
-    /// When rates were last learned, jiffies, and what had been dirtied and written then.
+    /// When rates were last estimated, in jiffies, and `nr_dirtied` and `nr_written` at that time.
     updated: u64,
     dirtied_stamp: u64,
     written_stamp: u64,
-    /// Files with folios under writeback.
+    /// Number of files with folios under writeback.
     under_writeback: u32,
-    /// When rates are learned after the last file was written, jiffies.
+    /// When a timer estimates rates after the last file was written, in jiffies (`bw_dwork`).
     update_at: Option<u64>,
     dirty_exceeded: bool,
-    /// Of all that the machine, and its memory cgroup, has written.
+    /// Its share of all completions of the machine, and of those of its memory cgroup.
     completions: [Proportion; 2],
-    /// Somebody wants all written (`WB_start_all`).
+    /// Whether it has been asked to write everything (`WB_start_all`).
     start_all: bool,
-    /// A task has seen the background limit crossed.
+    /// Whether a task has seen the background limit exceeded.
     start_background: bool,
-    /// When files were last looked for that have been dirty for long, jiffies.
+    /// When it last wrote files that had been dirty for long, in jiffies (`last_old_flush`).
     last_old_flush: u64,
-    /// When the flusher runs next of its own accord, jiffies.
+    /// When it runs next without being asked, in jiffies.
     wakes_at: Option<u64>,
-    /// It runs.
     running: bool,
 }
 
@@ -154,7 +154,7 @@ impl Wb {
         }
     }
 
-    /// What it has written of all that was written in the machine, or in its memory cgroup.
+    /// Its completions, as a part of all in the domain of `of`: the machine, or its memory cgroup.
     fn completions(&mut self, of: Memcg) -> &mut Proportion {
         &mut self.completions[usize::from(of != Memcg::ROOT)]
     }
@@ -163,7 +163,7 @@ impl Wb {
         !(self.b_dirty.is_empty() && self.b_io.is_empty() && self.b_more_io.is_empty())
     }
 
-    /// Begins to measure anew, after a while in which nothing was written (`wb_bandwidth_estimate_start`).
+    /// Begins a new measurement if nothing has been written for a while (`wb_bandwidth_estimate_start`).
     fn start_estimate(&mut self, now: u64) {
         if now - self.updated > BANDWIDTH_INTERVAL && self.under_writeback == 0 {
             self.stamp(now);
@@ -176,14 +176,15 @@ impl Wb {
         self.updated = now;
     }
 
-    /// Does what a timer was to do since the last file was written (`wb_update_bandwidth_workfn`).
+    /// Estimates rates as the timer would have done, if it has expired meanwhile
+    /// (`wb_update_bandwidth_workfn`).
     fn catch_up(&mut self, now: u64) {
         if let Some(at) = self.update_at.take_if(|at| *at <= now) {
             self.update_bandwidth(at.max(self.updated));
         }
     }
 
-    /// Learns how fast the device writes.
+    /// Estimates how fast the device writes (`wb_update_bandwidth`).
     fn update_bandwidth(&mut self, now: u64) {
         let elapsed = (now - self.updated).max(1);
         self.rates.note_written(self.nr_written - self.written_stamp, elapsed);
@@ -191,16 +192,16 @@ impl Wb {
     }
 }
 
-/// Of the machine, or of a memory cgroup (`struct wb_domain`).
+/// The dirty pages of the machine or of a memory cgroup, and the limit on them (`struct wb_domain`).
 #[derive(Clone, Copy, Debug)]
 struct Domain {
-    /// The limit in force, pages.
+    /// The limit in force, in pages.
     dirty_limit: u64,
-    /// When it last followed, jiffies.
+    /// When the limit in force was last adapted, in jiffies.
     limit_updated: u64,
-    /// All that was written.
+    /// All completions of writeback in this domain.
     completions: Proportion,
-    /// When what was written counts less next, jiffies.
+    /// When completions are next aged, in jiffies (`period_timer`).
     period_end: Option<u64>,
     nr_dirty: u64,
     nr_writeback: u64,
@@ -216,7 +217,7 @@ impl Domain {
         nr_writeback: 0,
     };
 
-    /// Lets old completions count less (`writeout_period`).
+    /// Ages the completions, so that old ones count less (`writeout_period`).
     fn age(&mut self, now: u64) {
         let Some(end) = self.period_end.filter(|&end| now >= end) else {
             return;
@@ -226,7 +227,7 @@ impl Domain {
         self.period_end = left.then_some(end + periods * COMPLETIONS_PERIOD);
     }
 
-    /// The limit follows what is asked for (`domain_update_dirty_limit`).
+    /// Adapts the limit in force to the one that settings ask for (`domain_update_dirty_limit`).
     fn follow(&mut self, thresh: u64, dirty: u64, now: u64) {
         if now >= self.limit_updated + BANDWIDTH_INTERVAL {
             self.dirty_limit = policy::follow(self.dirty_limit, thresh, dirty);
@@ -235,15 +236,15 @@ impl Domain {
     }
 }
 
-/// All that is dirty.
+/// The state of writeback: files, flushers and domains.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writeback {
-    /// By file.
+    /// Indexed by file.
     files: Vec<DirtyFile>,
-    /// By memory cgroup, the machine's first.
+    /// Indexed by memory cgroup; the first is the root's.
     wbs: Vec<Option<Box<Wb>>>,
     domains: Vec<Option<Domain>>,
-    /// When a task was last made to wait, jiffies.
+    /// When a task was last paused, in jiffies.
     last_bdp_sleep: Option<u64>,
 }
 
@@ -257,7 +258,7 @@ impl Writeback {
     }
 
     fn wb(&mut self, memcg: Memcg) -> &mut Wb {
-        self.wbs[memcg.index()].as_mut().expect("made when its first file became dirty")
+        self.wbs[memcg.index()].as_mut().expect("a flusher is made when its first file becomes dirty")
     }
 
     fn domain(&mut self, memcg: Memcg) -> &mut Domain {
@@ -268,12 +269,13 @@ impl Writeback {
         self.domains[index].get_or_insert(Domain::NEW)
     }
 
-    /// What is known of a domain, in which nothing may have been dirty yet.
+    /// The domain of a memory cgroup, or a new one if nothing has been dirty in it yet.
     fn known_domain(&self, memcg: Memcg) -> Domain {
         self.domains.get(memcg.index()).copied().flatten().unwrap_or(Domain::NEW)
     }
 
-    /// A file's flusher, which writes files that `memcg` makes dirty.
+    /// Returns the memcg whose flusher writes a file: the first one that dirtied it. Makes the flusher if
+    /// there is none.
     fn attach(&mut self, file: FileId, memcg: Memcg, page_size: PageSize) -> Memcg {
         let wb = *self.file(file).wb.get_or_insert(memcg);
         if self.wbs.len() <= wb.index() {
@@ -285,7 +287,8 @@ impl Writeback {
 }
 
 impl PageCache {
-    /// A file has nothing on its device yet: its file system chooses blocks when pages are written there (delayed allocation).
+    /// Marks a file as having no blocks on its device yet: its file system chooses them when pages are
+    /// written (delayed allocation).
     pub fn set_delayed_allocation(&mut self, file: FileId) {
         self.writeback.file(file).blocks = Some(Blocks::default());
     }
@@ -295,7 +298,7 @@ impl PageCache {
         self.writeback.known_domain(Memcg::ROOT).nr_dirty
     }
 
-    /// Pages that devices are writing (`nr_writeback`).
+    /// Pages under writeback, of files and of swap (`nr_writeback`).
     pub fn nr_writeback(&self) -> u64 {
         self.writeback.known_domain(Memcg::ROOT).nr_writeback
     }

@@ -1,7 +1,7 @@
-//! Holding back tasks that make pages dirty (`balance_dirty_pages`).
+//! Throttling of tasks that dirty pages (`balance_dirty_pages`).
 //!
-//! A task is looked at after so many pages as its last pause allows, and then waits for as long as those pages would have
-//! taken at its rate, less the time that it took.
+//! A task is checked after it has dirtied as many pages as its last pause allows. It then pauses for as long
+//! as those pages take at its rate, less the time that has passed since.
 
 use super::policy::{self, BANDWIDTH_INTERVAL, DirtyThrottleControl, Pauses};
 use crate::jiffies::{HZ, jiffies_at, time_of};
@@ -12,41 +12,43 @@ use crate::page_cache::xarray::FileId;
 use crate::sysctl::Settings;
 use machine::{PageSize, Time};
 
-/// What a task has made dirty since it was last looked at (`struct task_struct`).
+/// The pages that a task has dirtied since it was last checked (`struct task_struct`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dirtier {
-    /// Pages.
+    /// Pages dirtied since then.
     pub nr_dirtied: u64,
-    /// After how many it is looked at.
+    /// Pages after which it is checked again.
     pub nr_dirtied_pause: u64,
-    /// When its last pause ended, jiffies; 0 if it had none.
+    /// When its last pause ended, in jiffies; 0 before the first.
     pub dirty_paused_when: u64,
-    /// It waits at the limit, with so many pages for that flusher, and is looked at again after its pause.
+    /// Set while the task waits at the limit: the memcg of the flusher and the pages to check again after the
+    /// pause.
     at_limit: Option<(Memcg, u64)>,
 }
 
-/// What a look at a task led to, as the kernel's trace event tells it (`balance_dirty_pages`).
+/// The result of a check, as in the kernel's tracepoint `balance_dirty_pages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// How long its pages take at its rate, jiffies.
+    /// How long the task's pages take at its rate, in jiffies.
     pub period: u64,
-    /// How long it waits, jiffies; not above 0: how far it is behind its rate, and it goes on.
+    /// How long the task pauses, in jiffies. If it is not above 0, the task does not pause, and is so far
+    /// behind its rate.
     pub pause: i64,
 }
 
 impl Dirtier {
-    /// A new task.
     pub const fn new(page_size: PageSize) -> Dirtier {
         let nr_dirtied_pause = policy::poll_thresh(page_size);
         Dirtier { nr_dirtied: 0, nr_dirtied_pause, dirty_paused_when: 0, at_limit: None }
     }
 
-    /// Nobody is held back: it is looked at again after `pages`.
+    /// Lets the task go on without a pause, as nobody is throttled; it is checked again after `pages`.
     pub fn go_free(&mut self, now: u64, pages: u64) {
         *self = Dirtier { nr_dirtied: 0, nr_dirtied_pause: pages, dirty_paused_when: now, at_limit: None };
     }
 
-    /// It has made `pages` dirty, at a time when it may make `task_ratelimit` of them a second; `now` in jiffies.
+    /// Decides on the pause of a task that has dirtied `pages` pages and may dirty `task_ratelimit` a second;
+    /// `now` is in jiffies.
     pub fn pause(&mut self, now: u64, pages: u64, task_ratelimit: u64, pauses: &Pauses) -> Verdict {
         let longest = pauses.max as i64;
         let Some(period) = (HZ * pages).checked_div(task_ratelimit) else {
@@ -59,7 +61,7 @@ impl Dirtier {
             return self.wait(from, period, pause.min(longest), pauses);
         }
         if pause < -(HZ as i64) {
-            // It writes little: what it saved up does not count.
+            // A task that writes little gets no credit for the time that it did not write.
             self.dirty_paused_when = now;
             self.nr_dirtied = 0;
         } else if period > 0 {
@@ -80,7 +82,8 @@ impl Dirtier {
 }
 
 impl Kernel<'_> {
-    /// To be called after a task wrote to a file and made `pages` more of it dirty: until when it has to wait.
+    /// Throttles a task that has written to `file` and dirtied `pages` more pages. Returns the end of its
+    /// pause, if it has to pause (`balance_dirty_pages_ratelimited`).
     pub fn balance_dirty_pages_ratelimited(
         &mut self,
         task: &mut Dirtier,
@@ -99,7 +102,8 @@ impl Kernel<'_> {
         self.balance_dirty_pages(task, owner, task.nr_dirtied, jiffies_at(now))
     }
 
-    /// To be called before a task goes on that has waited: until when it has to wait again, since the limit is still reached.
+    /// Checks a task again whose pause at the limit is over. Returns the end of another pause if the limit is
+    /// still reached.
     pub fn balance_dirty_pages_at_limit(&mut self, task: &mut Dirtier, now: Time) -> Option<Time> {
         let (owner, pages) = task.at_limit.take()?;
         self.balance_dirty_pages(task, owner, pages, jiffies_at(now))
@@ -158,26 +162,26 @@ impl Kernel<'_> {
             return None;
         }
         self.parts.page_cache.writeback.last_bdp_sleep = Some(now);
-        // A timer never fires early, so it takes the tick after.
+        // A timer never fires early, so the pause ends with the tick after.
         Some(time_of(now + verdict.pause as u64 + 1))
     }
 }
 
 impl Parts {
-    /// Has the limit in force be what settings say, at once (`writeback_set_ratelimit`).
+    /// Sets the limit in force to what settings ask for, at once (`writeback_set_ratelimit`).
     pub(crate) fn writeback_set_ratelimit(&mut self, settings: &Settings) {
         self.page_cache.writeback.domain(Memcg::ROOT).dirty_limit = self.dirty_thresholds(settings).1;
     }
 }
 
 impl PageCache {
-    /// Whether a task has been made to wait within the last second: block devices take more of flushers then (block/blk-wbt.c:
-    /// `wb_recent_wait`).
+    /// Whether a task has been paused within the last second, in which case block devices take more requests
+    /// of flushers (block/blk-wbt.c: `wb_recent_wait`).
     pub fn has_recent_wait(&self, now: Time) -> bool {
         self.writeback.last_bdp_sleep.is_some_and(|slept| jiffies_at(now) < slept + HZ)
     }
 
-    /// The limit of a domain follows, and the rate of its tasks.
+    /// Adapts the limit of a domain and the rate of its tasks.
     fn learn(
         &mut self,
         owner: Memcg,
@@ -194,7 +198,7 @@ impl PageCache {
         wb.rates.note_dirtied(&domain, ratio, dirtied, now - wb.updated);
     }
 
-    /// Fills in what the flusher has of a domain's dirty pages, and its share of the limit; how fast its tasks may go
+    /// Fills in the flusher's dirty pages and its share of the limit of a domain. Returns the position ratio
     /// (`wb_dirty_limits`, `wb_position_ratio`).
     fn set_wb_limits(&mut self, owner: Memcg, of: Memcg, domain: &mut DirtyThrottleControl, now: u64) -> u64 {
         let all = self.writeback.domain(of);
