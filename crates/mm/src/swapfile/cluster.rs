@@ -1,18 +1,18 @@
-//! Clusters of swap: 512 entries each (256 where large folios are not swapped whole), those of one cluster for folios of
-//! one size.
+//! Clusters of swap: 512 entries each (256 if large folios are not swapped out whole), where one cluster
+//! holds folios of one order.
 //!
 //! ```text
-//!   cluster   │■■■■■■■■│        │■■■■    │■■      │        each belongs to an order from its first folio until it is empty
-//!   order 3     used     free     used     free
+//!   cluster   │■■■■■■■■│        │■■■■    │■■      │        a cluster has an order from its first folio
+//!   order 3     used     free     used     free            until it is empty
 //!
-//!   free ─► nonfull (room, or something was freed) ─► frag (looked through since) ─► full
-//!    ▲         ▲               of each order             │                            │
-//!    └─────────┴────────────────── an entry is freed ────┴────────────────────────────┘
+//!   free ─► nonfull (has room, or an entry was freed) ─► frag (searched since) ─► full
+//!    ▲         ▲               lists of each order          │                      │
+//!    └─────────┴────────────────── an entry is freed ───────┴──────────────────────┘
 //! ```
 //!
-//! A folio of 2^n pages takes 2^n entries in a row, aligned to that. Which cluster is taken is said in [`super::policy`].
-//! A device whose size is no multiple of 512 pages has a last cluster that is never free, for single pages. In the
-//! kernel: `struct swap_cluster_info` in mm/swapfile.c.
+//! A folio of 2^n pages takes 2^n contiguous entries, aligned to their number. [`super::policy`] decides
+//! which cluster they are taken from. If the size of a device is no multiple of 512 pages, its last cluster
+//! is never free and holds single pages only. In the kernel: `struct swap_cluster_info` in mm/swapfile.c.
 
 use super::SwapEntry;
 use super::policy::{ClusterSearch, Place, swaps_large_folios};
@@ -21,14 +21,15 @@ use machine::{Cpu, PageSize};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Entries of a cluster (`SWAPFILE_CLUSTER`): as many as a huge page has where large folios are swapped whole.
+/// Entries of a cluster (`SWAPFILE_CLUSTER`): those of a PMD-mapped folio if large folios are swapped out
+/// whole.
 fn swapfile_cluster(page_size: PageSize) -> u32 {
     if swaps_large_folios(page_size) { 512 } else { 256 }
 }
 
 const ORDERS: usize = PMD_ORDER as usize + 1;
 
-/// What is known of a cluster.
+/// The list that a cluster is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum List {
     Free,
@@ -39,14 +40,14 @@ enum List {
 
 #[derive(Clone, Debug)]
 struct Cluster {
-    /// Entries that there are.
+    /// Number of entries; fewer in the last cluster of a device.
     size: u32,
     count: u32,
     order: u8,
     list: List,
-    /// Its place on its list.
+    /// Its position on its list: lower turns are nearer to the front.
     turn: u64,
-    /// A bit for each entry.
+    /// Which entries are used, one bit each.
     used: [u64; 8],
 }
 
@@ -59,7 +60,7 @@ impl Cluster {
         }
     }
 
-    /// The first room for a folio from an entry on.
+    /// The first entry from `from` on at which a folio of `order` fits.
     fn find(&self, from: u32, order: u8) -> Option<u32> {
         let pages = 1 << order;
         let mut places = (from.next_multiple_of(pages)..).step_by(pages as usize);
@@ -71,24 +72,24 @@ impl Cluster {
     }
 }
 
-/// All clusters, and who takes from which.
+/// All clusters, the lists that they are on, and the current clusters of CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     cluster_entries: u32,
     clusters: Vec<Cluster>,
-    /// All of them by list, order (none of free and full ones) and turn.
+    /// All clusters by list, order (0 for free and full ones), turn and number.
     lists: BTreeSet<(List, u8, u64, u32)>,
     turns: u64,
-    /// By CPU: the entry after the last one that it took, by order.
+    /// For each CPU and order, the entry after the last one that it took.
     current: Vec<[Option<SwapEntry>; ORDERS]>,
-    /// The entry after the last one that was found anywhere.
+    /// The entry after the last one that a search of all swap has found.
     cursor: SwapEntry,
     capacity: u64,
     used: u64,
 }
 
 impl Clusters {
-    /// No device yet.
+    /// Makes the table without any device.
     pub fn new(page_size: PageSize) -> Clusters {
         Clusters {
             cluster_entries: swapfile_cluster(page_size),
@@ -110,7 +111,7 @@ impl Clusters {
         self.used
     }
 
-    /// Adds a device.
+    /// Adds a device of `pages` pages.
     pub fn add(&mut self, pages: u64) {
         self.capacity += pages;
         let mut rest = pages;
@@ -138,14 +139,14 @@ impl Clusters {
         self.lists.insert(key);
     }
 
-    /// Puts a cluster at the end of a list.
+    /// Moves a cluster to the end of a list.
     fn relist(&mut self, number: u32, list: List) {
         let key = self.key(number);
         self.lists.remove(&key);
         self.enlist(number, list);
     }
 
-    /// The clusters of a list, those that came first first.
+    /// The clusters of a list, from front to end.
     fn on(&self, list: List, order: u8) -> impl Iterator<Item = u32> + use<'_> {
         let all = self.lists.range((list, order, 0, 0)..(list, order, u64::MAX, u32::MAX));
         all.map(|&(.., number)| number)
@@ -155,7 +156,7 @@ impl Clusters {
         self.on(list, order).next()
     }
 
-    /// Takes 2^order entries from a place; the first of them.
+    /// Takes 2^order contiguous entries from `place`. Returns the first of them.
     pub fn take(&mut self, f: ClusterSearch, place: Place, cpu: Cpu, order: u8) -> Option<SwapEntry> {
         let (number, at) = match place {
             Place::Current => self.find_current(cpu, order)?,
@@ -203,7 +204,7 @@ impl Clusters {
         None
     }
 
-    /// A single entry in a cluster of some order.
+    /// Finds a single entry in a cluster of one of these orders.
     fn find_any(&self, mut orders: std::ops::RangeInclusive<u8>) -> Option<(u32, u32)> {
         orders.find_map(|order| {
             let number = self.first(List::Frag, order).or_else(|| self.first(List::Nonfull, order))?;
@@ -255,7 +256,7 @@ impl Clusters {
         first
     }
 
-    /// Gives back one entry.
+    /// Frees one entry.
     pub fn release(&mut self, entry: SwapEntry) {
         self.used -= 1;
         let (number, at) = (entry / self.cluster_entries, entry % self.cluster_entries);
@@ -272,7 +273,7 @@ impl Clusters {
         }
     }
 
-    /// The entries of the cluster that has been full for longest; its turn is over.
+    /// Returns the entries of the cluster at the front of the full list, and moves it to the end.
     pub fn rotate_full(&mut self) -> Option<Range<SwapEntry>> {
         let number = self.first(List::Full, 0)?;
         self.relist(number, List::Full);
@@ -280,13 +281,12 @@ impl Clusters {
         Some(first..first + self.clusters[number as usize].size)
     }
 
-    /// Whether an entry is taken.
     pub fn is_used(&self, entry: SwapEntry) -> bool {
         let cluster = &self.clusters[(entry / self.cluster_entries) as usize];
         !cluster.is_empty(entry % self.cluster_entries, 1)
     }
 
-    /// Checks lists and counts against each other; panics with what does not hold.
+    /// Panics unless lists, counts and bits of entries agree.
     pub fn validate(&self) {
         assert_eq!(self.lists.len(), self.clusters.len(), "each cluster is on one list");
         let mut used = 0;
@@ -320,7 +320,7 @@ mod tests {
         search(f, order).iter().find_map(|&place| clusters.take(f, place, Cpu(cpu), order))
     }
 
-    /// One bit for each entry and an order for each cluster, nothing else.
+    /// A slow model: one bit for each entry and the order of each cluster.
     struct Plain {
         used: Vec<bool>,
         orders: Vec<Option<u8>>,
@@ -331,7 +331,7 @@ mod tests {
             entries.end <= self.used.len() && !self.used[entries].contains(&true)
         }
 
-        /// Whether a folio finds room in a cluster of its size or an empty one.
+        /// Whether a folio of this order fits into a cluster of its order or an empty one.
         fn has_room(&self, order: u8) -> bool {
             let pages = 1 << order;
             (0..self.used.len()).step_by(pages).any(|at| {
@@ -342,7 +342,8 @@ mod tests {
     }
 
     proptest! {
-        /// No entry is given twice, rows are aligned, clusters keep to their size, and 6.12 finds what room there is.
+        /// No entry is taken twice, folios are aligned, clusters keep to their order, and the search of 6.12
+        /// finds room if there is any.
         #[test]
         fn entries_by_definition(
             f in prop::sample::select(SEARCHES.to_vec()),
@@ -387,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Of eight clusters each of the first four has given a row of 16 and got one of its entries back.
+    /// Eight clusters, of which each of the first four has had 16 entries taken and one of them freed again.
     #[test]
     fn whose_turn_it_is() {
         let next = |f| {

@@ -1,17 +1,19 @@
-//! Swap: where anonymous pages go.
+//! Swap: where anonymous folios are written to.
 //!
 //! ```text
-//!   entry ─► free │ a page of a folio in the swap cache │ the shadow of one that is out      and how many page-table
-//!                                                                                            entries have it (`swap_map`)
+//!   entry ─► free │ a page of a folio in the swap cache │ the shadow of an evicted page
+//!            and how many PTEs refer to it (`swap_map`)
 //!
-//!   folio of 4 pages     ■ ■ ■ ■         has a row of entries in the swap cache; once it is out, each entry
-//!   entries            │ 8 9 10 11 │     is by itself again
+//!   folio of 4 pages     ■ ■ ■ ■         has contiguous entries while it is in the swap cache; once it has
+//!   entries            │ 8 9 10 11 │     been evicted, each entry stands alone
 //! ```
 //!
-//! [`policy`] says where room is looked for, `cluster` keeps account of it, `swap_in` brings back what is out and
-//! [`readahead`] what lies around it; `zeromap` spares both where there is nothing but zeroes. Left out: each CPU's stock of
-//! 64 entries (before 6.15), more than one device, priorities, discarding, slots of the swap cache that a search gives back
-//! on its way, zswap but for what it leaves behind (`zswap_ever_enabled`). In the kernel: mm/swapfile.c, mm/swap_state.c.
+//! [`policy`] decides where entries are searched for, `cluster` keeps account of them, `swap_in` reads
+//! entries back, with [`readahead`] of those around; `zeromap` saves reading and writing pages of zeroes. Not
+//! modelled: each CPU's cache of 64 entries (before 6.15), several devices, priorities, discard, entries of
+//! the swap cache that a search for others frees on its way, and zswap, except that it keeps large folios
+//! from being swapped in once it has been on (`zswap_ever_enabled`). In the kernel: mm/swapfile.c,
+//! mm/swap_state.c.
 
 mod cluster;
 pub mod policy;
@@ -28,7 +30,7 @@ use machine::{PageSize, Time};
 use readahead::policy::SwapRa;
 use std::ops::Range;
 
-/// An entry of swap.
+/// The number of a swap entry (`swp_entry_t`).
 pub type SwapEntry = u32;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,30 +40,31 @@ enum Slot {
     Out { shadow: u64, memcg: Memcg },
 }
 
-/// Swap devices, as one.
+/// The swap devices, taken as one (`struct swap_info_struct`).
 #[derive(Clone, Debug)]
 pub struct Swap {
     slots: Vec<Slot>,
-    /// For each entry, how many page-table entries have it.
+    /// How many PTEs refer to each entry (`swap_map`).
     swap_map: Vec<u16>,
-    /// Entries whose page is all zeroes, so that the device has nothing of it.
+    /// Which entries stand for a page of zeroes, which is not on the device.
     zeromap: Vec<bool>,
     clusters: Clusters,
-    /// For each folio in the swap cache, its first entry.
+    /// The first entry of each folio in the swap cache, indexed by folio.
     entry_of: Vec<SwapEntry>,
-    /// CPU time to write a page where the writer does that itself (zram, brd): what is read from there does not stay in
-    /// the swap cache (`SWP_SYNCHRONOUS_IO`).
+    /// CPU time to write a page to a device that writes in the caller's context (zram, brd;
+    /// `SWP_SYNCHRONOUS_IO`); `None` for others. Folios read from such a device do not stay in the swap
+    /// cache.
     synchronous_write: Option<Time>,
-    /// What has been read, where that goes by entries.
+    /// The history of swap readahead by entry.
     ra: SwapRa,
-    /// Folios to fill.
+    /// Folios that the device has to fill.
     reads: DeviceReads,
-    /// Entry of the folio that was put into `reads` last.
+    /// Entry of the folio that was last added to `reads`.
     last_read: SwapEntry,
 }
 
 impl Swap {
-    /// No device yet.
+    /// Makes the state without any device.
     pub(crate) fn new(page_size: PageSize) -> Swap {
         Swap {
             slots: Vec::new(),
@@ -76,32 +79,29 @@ impl Swap {
         }
     }
 
-    /// Free entries.
     pub fn free(&self) -> u64 {
         self.total() - self.used()
     }
 
-    /// Used entries.
     pub fn used(&self) -> u64 {
         self.clusters.used()
     }
 
-    /// All entries.
     pub fn total(&self) -> u64 {
         self.clusters.capacity()
     }
 
-    /// Less than half of it is free (`vm_swap_full`).
+    /// Whether less than half of swap is free (`vm_swap_full`).
     pub(crate) fn is_full(&self) -> bool {
         self.free() * 2 < self.total()
     }
 
-    /// Whether what is read does not stay in the swap cache.
+    /// Whether folios that are read do not stay in the swap cache (`SWP_SYNCHRONOUS_IO`).
     pub(crate) fn is_synchronous(&self) -> bool {
         self.synchronous_write.is_some()
     }
 
-    /// Puts a folio into the swap cache, its pages at these entries.
+    /// Puts a folio into the swap cache with these entries.
     fn cache(&mut self, entries: Range<SwapEntry>, folio: FolioId) {
         let end = entries.end as usize;
         if self.slots.len() < end {
@@ -118,56 +118,57 @@ impl Swap {
     }
 
     fn release(&mut self, entry: SwapEntry) {
-        debug_assert_eq!(self.swap_map[entry as usize], 0, "nobody has entry {entry}");
+        debug_assert_eq!(self.swap_map[entry as usize], 0, "no PTE refers to entry {entry}");
         self.slots[entry as usize] = Slot::Free;
         self.zeromap[entry as usize] = false;
         self.clusters.release(entry);
     }
 }
 
-/// What swapping in an entry needs.
+/// Where the page of a swap entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwapIn {
-    /// Its page is still in memory.
+    /// In the swap cache.
     Cached(FolioId),
-    /// It has to be read; this is what its eviction left.
+    /// On the device, from which it has to be read; this is the shadow that its eviction left.
     Read(u64),
 }
 
 impl Swap {
-    /// Adds swap of so many pages (`swapon`); on zram or a RAM disk, `synchronous_write` is the CPU time to write one.
+    /// Adds a swap device of `pages` pages (`swapon`). For zram or a RAM disk, `synchronous_write` is the CPU
+    /// time to write one page.
     pub fn swapon(&mut self, pages: u64, synchronous_write: Option<Time>) {
         self.clusters.add(pages);
         self.synchronous_write = synchronous_write;
     }
 
-    /// What an entry that a page table has holds.
+    /// Where the page of an entry is that a PTE refers to.
     pub(crate) fn swap_entry_state(&self, entry: SwapEntry) -> SwapIn {
         match self.slots[entry as usize] {
             Slot::Cached(id) => SwapIn::Cached(id),
             Slot::Out { shadow, .. } => SwapIn::Read(shadow),
-            Slot::Free => unreachable!("entry {entry} of a page table is in use"),
+            Slot::Free => unreachable!("entry {entry}, which a PTE refers to, is in use"),
         }
     }
 
-    /// The pages of a folio have become folios of their own, and each keeps its entry.
+    /// Gives each page of a folio that has been split the entry that it had in the folio.
     pub(crate) fn split_swap_cache(&mut self, first: SwapEntry, pages: &[FolioId]) {
         for (entry, &page) in (first..).zip(pages) {
             self.cache(entry..entry + 1, page);
         }
     }
 
-    /// One more page-table entry has a swap entry.
+    /// Counts one more PTE that refers to an entry (`swap_duplicate`).
     pub(crate) fn swap_duplicate(&mut self, entry: SwapEntry) {
         self.swap_map[entry as usize] += 1;
     }
 
-    /// One page-table entry less has a swap entry.
+    /// Counts one PTE less that refers to an entry.
     pub(crate) fn swap_map_dec(&mut self, entry: SwapEntry) {
         self.swap_map[entry as usize] -= 1;
     }
 
-    /// How many page-table entries have a swap entry.
+    /// How many PTEs refer to an entry (`swap_count`).
     pub(crate) fn swap_users(&self, entry: SwapEntry) -> u16 {
         self.swap_map[entry as usize]
     }

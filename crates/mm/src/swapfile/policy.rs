@@ -1,58 +1,58 @@
-//! Where on a swap device the kernel looks for room.
+//! Where the kernel looks for free swap entries.
 //!
 //! ```text
-//!   6.9    current ─► free ─► anywhere                            2 MiB: a free cluster; other sizes: never
-//!   6.10   current ─► free ─► anywhere                            each size has a current cluster; not "anywhere"
-//!   6.12   current ─► free ─► full ones give back ─► nonfull ─► frag ─► (single pages) other sizes' clusters
-//!   6.18   current ─► nonfull ─► free ─► full ones give back ─► one of frag ─► (single pages) other sizes' clusters
+//!   6.9    current ─► free ─► anywhere                2 MiB: a free cluster; other large folios: nowhere
+//!   6.10   current ─► free ─► (order 0) anywhere      each order has a current cluster
+//!   6.12   current ─► free ─► reclaim full ─► nonfull ─► frag ─► (order 0) clusters of other orders
+//!   6.18   current ─► nonfull ─► free ─► reclaim full ─► one of frag ─► (order 0) clusters of other orders
 //! ```
 //!
-//! Pure functions. In the kernel: `cluster_alloc_swap_entry` in mm/swapfile.c (6.12, 7.2); `scan_swap_map_slots` and
-//! `swap_alloc_cluster` before. Read in 6.12.117 and 7.2.12; that "prefer nonfull over free clusters" came with 6.18 is what
-//! its change log says, and what 6.10 did is told from memory.
+//! Pure functions. In the kernel: `cluster_alloc_swap_entry` in mm/swapfile.c (6.12, 7.2);
+//! `scan_swap_map_slots` and `swap_alloc_cluster` before. Read in 6.12.117 and 7.2.12. That "prefer nonfull
+//! over free clusters" came with 6.18 is taken from its change log, and what 6.10 did is from memory.
 
 use crate::allocator::page::PMD_ORDER;
 use crate::features::by_name::features;
 use machine::PageSize;
 
 features! {
-    /// How room for large folios is found on swap.
+    /// How entries for large folios are searched for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ClusterSearch {
-        /// 2 MiB take a free cluster; all other folios are split before they are swapped out.
+        /// A folio of 2 MiB takes a free cluster; all other large folios are split before they are swapped out.
         WholeClusters,
-        /// 6.10: each size has a current cluster on each CPU, and no other place.
+        /// 6.10: each order has a current cluster on each CPU; apart from it, only free clusters are tried.
         CurrentOrFree,
-        /// 6.12: clusters belong to a size until they are empty, and those with room are looked through.
+        /// 6.12: a cluster has an order until it is empty, and clusters with room are searched.
         FreeFirst,
-        /// 6.18: those with room before free ones, and of those that are scattered one.
+        /// 6.18: clusters with room come before free ones, and only one of the fragmented ones is searched.
         NonfullFirst,
     }
 }
 
-/// A place to look for room at.
+/// A place to search for entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Where this CPU last found room for this size.
+    /// Where this CPU last found entries for this order.
     Current,
-    /// A free cluster.
     Free,
-    /// Clusters of this size in which something was freed since they were last looked through; each that is looked
-    /// through becomes a scattered one.
+    /// The clusters of this order that have room, or in which an entry was freed since they were last
+    /// searched (`nonfull_clusters`). A cluster that has been searched becomes a fragmented one.
     Nonfull,
-    /// Scattered clusters of this size, each once.
+    /// The fragmented clusters of this order, each once (`frag_clusters`).
     Frag,
-    /// One of them.
+    /// One fragmented cluster of this order.
     OneFrag,
-    /// Nowhere: where swap is half full, entries of a full cluster are freed that only the swap cache has.
+    /// No place: if less than half of swap is free, frees the entries of a full cluster that only the swap
+    /// cache uses.
     ReclaimFull,
-    /// Clusters of larger sizes.
+    /// Clusters of larger orders.
     Steal,
-    /// The next free entry.
+    /// The next free entry of all swap.
     Anywhere,
 }
 
-/// The places that a folio of this order is looked room for at, in turn.
+/// The places in which entries for a folio of this order are searched for, one after the other.
 pub fn search(f: ClusterSearch, order: u8) -> &'static [Place] {
     use Place::*;
     match (f, order) {
@@ -68,8 +68,8 @@ pub fn search(f: ClusterSearch, order: u8) -> &'static [Place] {
     }
 }
 
-/// Whether large folios may be swapped whole at all: arm64 is built with `CONFIG_THP_SWAP` only where pages have 4 KiB
-/// (`ARCH_WANTS_THP_SWAP` in arch/arm64/Kconfig).
+/// Whether large folios are swapped out whole on machines with this page size: arm64 has `CONFIG_THP_SWAP`
+/// only with pages of 4 KiB (`ARCH_WANTS_THP_SWAP` in arch/arm64/Kconfig).
 pub fn swaps_large_folios(page_size: PageSize) -> bool {
     page_size == PageSize::Kib4
 }

@@ -1,10 +1,10 @@
-//! Bringing back what is in swap.
+//! Swapping in: the page fault on a swap entry.
 //!
 //! ```text
-//!   entries of the page table   │ s40 │ s41 │ s42 │ s43 │ s9 │       s40: entry 40 of swap; the store is to s42
-//!                                 └── order 2: in a row, aligned alike ──┘ ─► a folio of 4 pages, if the device reads at once
+//!   PTEs of a page table    │ s40 │ s41 │ s42 │ s43 │ s9 │       s40: swap entry 40; the fault is on s42
+//!                           └─ order 2, contiguous, aligned ─► a folio of 4 pages, from zram
 //!
-//!   in the swap cache still: mapped whole where all its entries are there, else the one page
+//!   still in the swap cache: the whole folio is mapped if its PTEs have all its entries, else the one page
 //! ```
 //!
 //! In the kernel: `do_swap_page`, `alloc_swap_folio`, `can_swapin_thp` in mm/memory.c.
@@ -28,7 +28,7 @@ use crate::lru::folio::{FolioFlags, FolioId};
 use std::ops::Range;
 
 impl Kernel<'_> {
-    /// A page that is in swap.
+    /// Handles a page fault on a PTE with a swap entry (`do_swap_page`).
     pub(crate) fn do_swap_page(&mut self, fault: &Fault, swap: SwapEntry) -> Result<Touch, OutOfMemory> {
         let (id, touch) = match self.parts.swap.swap_entry_state(swap) {
             SwapIn::Cached(id) => {
@@ -40,7 +40,8 @@ impl Kernel<'_> {
                 let read = self.swap_in(fault, swap);
                 self.parts.swap.reads.end_request();
                 let id = read?;
-                // Now, and not when the fault is through: a copy may still find no memory.
+                // Counted now and not at the end of the fault, as the copy for a write may still run out of
+                // memory.
                 self.on.counters.add(Event::Pgmajfault, 1);
                 (id, Touch::ReadSwap(id))
             }
@@ -50,7 +51,7 @@ impl Kernel<'_> {
         if fault.flags.has(VmFlags::LOCKED) && order == 0 {
             self.mlock_folio(id);
         }
-        // What is still on its way out stays in the swap cache.
+        // A folio under writeback stays in the swap cache.
         let is_out = !self.parts.lrus.folios.flags[id].has(FolioFlags::WRITEBACK);
         let swap = &self.parts.swap;
         let frees = || {
@@ -76,7 +77,7 @@ impl Kernel<'_> {
         Ok(touch)
     }
 
-    /// Reads an entry back, and others with it.
+    /// Reads the page of an entry from the device, and with it those of other entries.
     fn swap_in(&mut self, fault: &Fault, swap: SwapEntry) -> Result<FolioId, OutOfMemory> {
         let (synchronous, users) = (self.parts.swap.is_synchronous(), self.parts.swap.swap_users(swap));
         let path = swap_in_path(&self.on.features.folios, synchronous, users);
@@ -94,7 +95,7 @@ impl Kernel<'_> {
         if path == SwapInPath::ThroughCache {
             self.parts.add_to_swap_cache(entries, id);
         } else {
-            // What is fast to read does not stay in swap, unless others will need it.
+            // A folio that is fast to read does not keep its entries, except those that other PTEs refer to.
             for entry in entries {
                 self.parts.swap.swap_map_dec(entry);
                 if self.parts.swap.swap_users(entry) == 0 {
@@ -106,13 +107,14 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// A folio of the largest of `orders` that is to be had, or a page.
+    /// Allocates a folio of the largest of `orders` that there is memory for, or a single page
+    /// (`alloc_swap_folio`).
     fn alloc_swap_folio(&mut self, fault: &Fault, mut orders: Orders) -> Result<FolioId, OutOfMemory> {
         let (f, thp) = (self.on.features.folios, self.on.settings.transparent_hugepage);
         let vma = self.parts.address_spaces.mms[fault.mm]
             .vmas
             .find(fault.page)
-            .expect("a page that is touched is mapped");
+            .expect("a VMA has the page of a fault");
         let large = effort(&f, &thp, &self.parts.address_spaces.vma_state(fault.mm, vma));
         loop {
             let order = orders.highest().unwrap_or(0);
@@ -133,17 +135,17 @@ impl Kernel<'_> {
         }
     }
 
-    /// The sizes that a page may come back in.
+    /// The orders that the folio of a page may have when it is swapped in.
     fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
         if self.on.settings.zswap_ever_enabled {
-            // What was off may have stored some of the pages when it was on.
+            // zswap may have stored some of the pages while it was on.
             return Orders::NONE;
         }
         let vma = self.parts.address_spaces.mms[fault.mm]
             .vmas
             .find(fault.page)
-            .expect("a page that is touched is mapped");
+            .expect("a VMA has the page of a fault");
         let allowed =
             allowed_orders(f, thp, &self.parts.address_spaces.vma_state(fault.mm, vma)).and(thp.pte_mapped());
         let aligned = swap_orders(allowed, fault.page, swap.into());
@@ -160,8 +162,8 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// Maps what was swapped in, all of it if its pages are wanted where it was mapped; whether nobody else has what is
-    /// mapped now.
+    /// Maps a folio that is swapped in: all of it if the PTEs around the fault have all its entries, else one
+    /// page. Returns whether the pages that are mapped now are mapped only here and no PTE has their entries.
     fn map_swapped(&mut self, fault: &Fault, id: FolioId, swap: SwapEntry) -> bool {
         let (order, table) = (self.lrus.folios.flags[id].order(), fault.entry.table());
         let around = window(fault.entry.place() as u64, order);
@@ -174,7 +176,7 @@ impl Parts {
         for place in places.clone() {
             let number = table.entry(place as usize);
             let old = self.address_spaces.page_tables[number];
-            let swap = old.swap_entry().expect("it was looked at");
+            let swap = old.swap_entry().expect("the PTE has a swap entry");
             self.address_spaces.page_tables[number] = Pte::of_folio(id).with(Pte::YOUNG).with(old.stored());
             if self.lrus.folios[id].mapcount == 0 {
                 self.lrus.folios[id].slot = self.address_spaces.page_tables.slot(number);
@@ -196,14 +198,14 @@ impl Parts {
 }
 
 impl AddressSpaces {
-    /// Whether the window of an order around a fault lies inside its area.
+    /// Whether the window of an order around a fault lies inside its VMA.
     fn is_in_area(&self, fault: &Fault, order: u8) -> bool {
         let window = window(fault.page, order);
-        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a page that is touched is mapped");
+        let vma = self.mms[fault.mm].vmas.find(fault.page).expect("a VMA has the page of a fault");
         window.start >= vma.start && window.end <= vma.end
     }
 
-    /// Whether these places of a page table have swap entries in a row, from `first` on.
+    /// Whether these PTEs have contiguous swap entries, beginning with `first`.
     fn has_swap_row(&self, fault: &Fault, places: Range<u64>, first: SwapEntry) -> bool {
         let table = fault.entry.table();
         (first..)

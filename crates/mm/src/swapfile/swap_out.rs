@@ -1,5 +1,6 @@
-//! Out to swap: entries for a folio, its writing, the swap cache, and entries that are free again (`folio_alloc_swap`,
-//! `swap_writeout`, `swap_entry_free` in mm/swapfile.c, mm/page_io.c and mm/swap_state.c).
+//! Swapping out: allocating entries for a folio, writing it, the swap cache, and freeing entries
+//! (`folio_alloc_swap`, `swap_writeout`, `swap_entry_free` in mm/swapfile.c, mm/page_io.c and
+//! mm/swap_state.c).
 
 use super::{Slot, SwapEntry, SwapIn, policy};
 use crate::account::Category;
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl Kernel<'_> {
-    /// Writes a folio to its swap entries, or notes that it is `zeroes`; whether it is written when this returns
-    /// (`swap_writeout`).
+    /// Writes a folio to its swap entries, or records that its pages are all `zeroes`. Returns whether it has
+    /// been written already (`swap_writeout`).
     pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> bool {
         self.mark_zeroes(id, zeroes);
         if zeroes {
@@ -38,13 +39,13 @@ impl Kernel<'_> {
         false
     }
 
-    /// A device has written a folio (`folio_end_writeback`).
+    /// Ends the writeback of a folio of a file or of swap that a device has written (`folio_end_writeback`).
     pub fn end_write(&mut self, id: FolioId) {
         let mapcount = self.parts.lrus.folios[id].mapcount;
         self.end_writeback(self.on.machine.now(self.on.cpu), id);
         let flags = &mut self.parts.lrus.folios.flags[id];
         if mapcount == 0 && flags.has(FolioFlags::SWAPBACKED) && !flags.has(FolioFlags::SWAPCACHE) {
-            // Its process is gone.
+            // The process that had it has exited.
             return self.release_folio(id);
         }
         if flags.take(FolioFlags::RECLAIM) {
@@ -52,11 +53,11 @@ impl Kernel<'_> {
         }
     }
 
-    /// Has a device read a folio from its entries, `first` and those behind it, together with the folio before if that
-    /// lies next to it; or clears it where they are known to be zeroes.
+    /// Submits the read of a folio from its entries, which begin with `first`, in one request with the folio
+    /// before if their entries are neighbours. A folio that is known to be zeroes is cleared instead.
     pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, by: AddedBy) {
         let SwapIn::Read(shadow) = self.parts.swap.swap_entry_state(first) else {
-            unreachable!("entry {first} is out");
+            unreachable!("the page of entry {first} is not in memory");
         };
         let (order, pages) =
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
@@ -77,8 +78,8 @@ impl Kernel<'_> {
         self.parts.swap.reads.push(id);
     }
 
-    /// Gives each page of a folio a swap entry, in a row, if there is room for that and its group may have them
-    /// (`folio_alloc_swap`).
+    /// Allocates contiguous swap entries for a folio and puts it into the swap cache (`folio_alloc_swap`).
+    /// Returns whether there were entries and the memcg may have as many.
     pub(crate) fn add_to_swap(&mut self, cpu: Cpu, id: FolioId) -> bool {
         let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
         let flags = self.parts.lrus.folios.flags[id];
@@ -104,7 +105,7 @@ impl Kernel<'_> {
 }
 
 impl Parts {
-    /// Frees entries of a full cluster that only the swap cache has (`swap_reclaim_full_clusters`).
+    /// Frees the entries of a full cluster that only the swap cache uses (`swap_reclaim_full_clusters`).
     fn reclaim_full_cluster(&mut self) {
         let Some(mut entries) = self.swap.clusters.rotate_full() else { return };
         while let Some(entry) = entries.next() {
@@ -116,19 +117,21 @@ impl Parts {
         }
     }
 
-    /// The entries that a folio of the swap cache has.
+    /// The entries of a folio in the swap cache.
     pub(crate) fn swap_entries(&self, id: FolioId) -> Range<SwapEntry> {
         let first = self.swap.entry_of[id.index()];
         first..first + self.lrus.folios.flags[id].nr_pages() as SwapEntry
     }
 
-    /// The entry of a page of a folio of the swap cache; `place` is where it is or was mapped.
+    /// The entry of one page of a folio in the swap cache; `place` is the index of a PTE that maps or mapped
+    /// the page.
     pub(crate) fn swap_entry_of_page(&self, id: FolioId, place: usize) -> SwapEntry {
         let entries = self.swap_entries(id);
         entries.start + (place % entries.len()) as SwapEntry
     }
 
-    /// Leaves `shadow` in place of a folio that is freed, where somebody still wants what it holds.
+    /// Removes a folio that is to be freed from the swap cache. Its entries keep `shadow`, except for those
+    /// that no PTE refers to, which are freed.
     pub(crate) fn remove_from_swap_cache(&mut self, id: FolioId, shadow: u64) {
         let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
         for entry in self.swap_entries(id) {
@@ -139,14 +142,14 @@ impl Parts {
         }
     }
 
-    /// Puts a folio that is read from these entries into the swap cache.
+    /// Puts a folio that is being read from these entries into the swap cache.
     pub(super) fn add_to_swap_cache(&mut self, entries: Range<SwapEntry>, id: FolioId) {
         self.swap.cache(entries, id);
         self.lrus.folios.flags[id].set(FolioFlags::SWAPCACHE);
     }
 
-    /// Gives a folio's swap entries up if no page table has one of them; whether the folio has none now
-    /// (`folio_free_swap`).
+    /// Frees the swap entries of a folio if no PTE refers to any of them (`folio_free_swap`). Returns whether
+    /// the folio has none now.
     #[inline]
     pub(crate) fn folio_free_swap(&mut self, id: FolioId) -> bool {
         if !self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE) {
@@ -169,17 +172,17 @@ impl Parts {
         true
     }
 
-    /// Frees an entry that is out and that no page table needs any more.
+    /// Frees an entry whose page is not in memory and that no PTE refers to.
     pub(crate) fn swap_entry_free(&mut self, entry: SwapEntry) {
         let Slot::Out { memcg, .. } = self.swap.slots[entry as usize] else {
-            unreachable!("entry {entry} is out");
+            unreachable!("the page of entry {entry} is not in memory");
         };
         self.lrus.memcgs.charge_swap(memcg, -1);
         self.swap.release(entry);
     }
 
-    /// Checks swap against page tables, of which `users` says how many have each entry, and against folios; panics with
-    /// what does not hold. For each memory cgroup, its pages of swap.
+    /// Panics unless swap agrees with page tables, of which `users` counts the PTEs for each entry, and with
+    /// folios. Returns the entries charged to each memory cgroup.
     pub(crate) fn validate_swap(&self, census: &Census, users: &BTreeMap<SwapEntry, u64>) -> Vec<u64> {
         let mut charged = vec![0; self.lrus.memcgs.len()];
         let mut cached = 0;
@@ -192,14 +195,14 @@ impl Parts {
                 Slot::Free => {
                     assert!(
                         !self.swap.zeromap[entry as usize],
-                        "entry {entry} is free and has no page of zeroes"
+                        "entry {entry} is free and not in the zeromap"
                     );
                     assert_eq!(users, 0, "entry {entry} is free");
                     assert!(!self.swap.clusters.is_used(entry), "entry {entry} is free in its cluster");
                     continue;
                 }
                 Slot::Out { memcg, .. } => {
-                    assert!(users > 0, "nobody has entry {entry}, which is out");
+                    assert!(users > 0, "no PTE refers to entry {entry}, whose page is not in memory");
                     memcg
                 }
                 Slot::Cached(id) => {
@@ -209,17 +212,18 @@ impl Parts {
                         census.found(id) && self.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE),
                         "{id:?}: {folio:?}"
                     );
-                    assert!(entries.contains(&entry), "entry and folio name each other");
+                    assert!(entries.contains(&entry), "entry {entry} is one of its folio's");
                     assert_eq!(entries.start as usize % entries.len(), 0, "entries of {id:?} are aligned");
                     cached += usize::from(entry == entries.start);
                     let users: u64 = entries.map(users_of).sum();
-                    // What was being read ahead when its last user went stays until reclaim meets it.
+                    // If the last user goes while a folio is being read ahead, the folio stays until reclaim
+                    // finds it.
                     let ahead = self.lrus.folios.flags[id].has(FolioFlags::READAHEAD);
                     assert!(users + u64::from(folio.mapcount) > 0 || ahead, "users of {entry}, {folio:?}");
                     self.lrus.lruvecs[folio.lruvec].memcg
                 }
             };
-            assert!(self.swap.clusters.is_used(entry), "entry {entry} is taken in its cluster");
+            assert!(self.swap.clusters.is_used(entry), "entry {entry} is used in its cluster");
             charged[memcg.index()] += 1;
         }
         assert_eq!(self.swap.used(), charged.iter().sum::<u64>(), "used entries");

@@ -1,14 +1,15 @@
-//! Pages of zeroes in swap (6.12): noted in a bit of their entry, neither written nor read.
+//! Pages of zeroes in swap (6.12): recorded in one bit of their entry, neither written nor read.
 //!
 //! ```text
-//!   folio of 4 pages     all zeroes ─► 1 1 1 1     no I/O, nothing of it in pswpout and swpout
-//!                        else       ─► 0 0 0 0     written, its zeroes too
-//!   coming back          1 1 1 1 ─► cleared memory     0 0 0 0 ─► read     0 0 1 1 ─► a smaller folio, each half by itself
+//!   folio of 4 pages     all zeroes ─► 1 1 1 1     no I/O, not counted in pswpout and swpout
+//!                        else       ─► 0 0 0 0     written, its pages of zeroes too
+//!   swapped in           1 1 1 1 ─► cleared      0 0 0 0 ─► read      0 0 1 1 ─► smaller folios, half by half
 //! ```
 //!
-//! What a program has not stored to is zeroes, and what it has is not ([`Pte::STORED`](crate::address_space::Pte::STORED)):
-//! a program that stores zeroes is not known to. Looking at a folio costs what reading zeroes costs; one that holds something
-//! shows it in its first lines, which is left out. In the kernel: `is_folio_zero_filled`, `swap_zeromap_folio_set`,
+//! A page that no program has stored to is all zeroes, and any other is not
+//! ([`Pte::STORED`](crate::address_space::Pte::STORED)): programs that store zeroes are not modelled. Looking
+//! through a folio of zeroes costs as much as reading it; one that is not ends the search in its first lines,
+//! which costs nothing here. In the kernel: `is_folio_zero_filled`, `swap_zeromap_folio_set`,
 //! `swap_read_folio_zeromap` in mm/page_io.c, `swap_zeromap_batch` in mm/swap.h.
 
 use super::{Swap, SwapEntry};
@@ -19,14 +20,14 @@ use crate::kernel::Kernel;
 use crate::lru::folio::FolioId;
 
 impl Swap {
-    /// Whether the page of an entry is all zeroes, so that the device has nothing of it.
+    /// Whether an entry stands for a page of zeroes, which is not on the device.
     pub(crate) fn is_zeroes(&self, entry: SwapEntry) -> bool {
         self.zeromap[entry as usize]
     }
 }
 
 impl Kernel<'_> {
-    /// Notes whether the pages of a folio that goes to swap are zeroes; if so, nothing has to be written.
+    /// Records for a folio that is swapped out whether its pages are all zeroes (`swap_zeromap_folio_set`).
     pub(super) fn mark_zeroes(&mut self, id: FolioId, zeroes: bool) {
         for entry in self.parts.swap_entries(id) {
             self.parts.swap.zeromap[entry as usize] = zeroes;
@@ -38,14 +39,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Clears so many pages that swap knows to be zeroes.
+    /// Clears `pages` pages of a folio whose entries stand for zeroes (`swap_read_folio_zeromap`).
     pub(super) fn read_zeroes(&mut self, pages: u64) {
         self.on.machine.charge(self.on.cpu, Category::PageClear, self.on.machine.costs.clear(pages));
         self.on.counters.add(Event::SwpinZero, pages);
     }
 
-    /// Whether the kernel finds that an anonymous folio that is mapped holds nothing but zeroes, and has no need to write
-    /// it. A folio of which nobody maps all pages any more is taken for one that holds something.
+    /// Whether the kernel finds a mapped anonymous folio to be all zeroes, so that it does not write it
+    /// (`is_folio_zero_filled`). A folio of which no process maps all pages is taken for one that is not.
     pub(crate) fn is_zero_filled(&self, id: FolioId) -> bool {
         let (folio, flags) = (&self.parts.lrus.folios[id], self.parts.lrus.folios.flags[id]);
         if !looks_for_zeroes(&self.on.features.folios, folio.mapcount) {

@@ -1,15 +1,16 @@
-//! Reading pages from swap before anybody asks for them.
+//! Swap readahead: reading entries before a fault asks for them.
 //!
 //! ```text
-//!   a page is missing ─► policy: which pages, or entries, around it?
-//!                          └─► those that are out come into the swap cache, marked; nobody maps them yet
-//!                                └─► a fault finds one, marked: a hit, which makes the next window longer
+//!   fault on an entry ─► policy: which pages, or entries, around it?
+//!                          └─► those not in memory are read into the swap cache, marked and not mapped
+//!                                └─► a fault finds a marked one: a hit, which makes the next window longer
 //! ```
 //!
-//! What lies together on the device is one request to it. Devices that read at once are not read ahead of, unless a page is
-//! shared (`SWP_SYNCHRONOUS_IO`, and one user). Left out: that a rotating disk turns reading by address off for all of
-//! swap; `swap/vma_ra_enabled` says it. In the kernel: `swapin_readahead`, `swap_vma_readahead`, `swap_cluster_readahead`,
-//! `swap_cache_get_folio` in mm/swap_state.c.
+//! Neighbouring entries are read in one request. There is no readahead from a device that reads at once
+//! (`SWP_SYNCHRONOUS_IO`), unless more than one PTE refers to the entry. Not modelled: a rotating disk turns
+//! readahead by address off for all of swap; here `swap/vma_ra_enabled` alone decides. In the kernel:
+//! `swapin_readahead`, `swap_vma_readahead`, `swap_cluster_readahead`, `swap_cache_get_folio` in
+//! mm/swap_state.c.
 
 pub mod policy;
 
@@ -25,7 +26,7 @@ use crate::lru::policy::AddedBy;
 use crate::swapfile::Swap;
 
 impl Kernel<'_> {
-    /// Reads the entry of a fault, and others with it.
+    /// Reads the entry of a fault and, by readahead, others around it (`swapin_readahead`).
     pub(super) fn swapin_readahead(
         &mut self,
         fault: &Fault,
@@ -37,7 +38,7 @@ impl Kernel<'_> {
             let vma = self.parts.address_spaces.mms[fault.mm]
                 .vmas
                 .find_mut(fault.page)
-                .expect("a page that is touched is mapped");
+                .expect("a VMA has the page of a fault");
             let within = vma.start.max(table.start)..vma.end.min(table.end);
             vma.swap_ra.on_miss_of_page(fault.page, page_cluster, within)
         } else {
@@ -65,11 +66,12 @@ impl Kernel<'_> {
         match self.parts.swap.slots[swap as usize] {
             Slot::Cached(id) => Ok(id),
             Slot::Out { memcg, .. } => self.read_entry((swap, memcg), fault.added_by),
-            Slot::Free => unreachable!("entry {swap} of a page table is in use"),
+            Slot::Free => unreachable!("entry {swap}, which a PTE refers to, is in use"),
         }
     }
 
-    /// Reads an entry that is out into a page of its group in the swap cache (`read_swap_cache_async`).
+    /// Reads an entry that is not in memory into a new page of the swap cache, charged to the entry's memcg
+    /// (`read_swap_cache_async`).
     fn read_entry(
         &mut self,
         (entry, memcg): (SwapEntry, Memcg),
@@ -82,7 +84,7 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// Notes that a fault found a folio in the swap cache.
+    /// Notes that a fault found a folio in the swap cache (`swap_cache_get_folio`).
     pub(super) fn note_swap_cache_hit(&mut self, fault: &Fault, id: FolioId) {
         if self.parts.lrus.folios.flags[id].order() > 0 {
             return;
@@ -93,7 +95,7 @@ impl Kernel<'_> {
             let vma = self.parts.address_spaces.mms[fault.mm]
                 .vmas
                 .find_mut(fault.page)
-                .expect("a page that is touched is mapped");
+                .expect("a VMA has the page of a fault");
             vma.swap_ra.on_hit_of_page(fault.page, ahead);
         } else if ahead {
             self.parts.swap.ra.on_hit_of_entry();
@@ -102,15 +104,16 @@ impl Kernel<'_> {
 }
 
 impl Swap {
-    /// The next request to the swap device, if there is one: its folios, in the order of entries up or down, go into
-    /// `folios`, which is empty. Unless the device reads at once they are locked until [`Lrus::end_read`](crate::lru::Lrus::end_read).
+    /// Moves the folios of the next request to the swap device into `folios`, which is empty, in ascending or
+    /// descending order of entries. Returns whether there was a request. The folios are locked until
+    /// [`Lrus::end_read`](crate::lru::Lrus::end_read), unless the device reads at once.
     pub fn take_submitted_swap_read(&mut self, folios: &mut Vec<FolioId>) -> bool {
         self.reads.take(folios)
     }
 }
 
 impl Parts {
-    /// All that is to be read from swap is there, for devices that take no time.
+    /// Completes all submitted reads from swap, for devices that take no time.
     #[inline]
     pub fn end_swap_reads(&mut self) {
         if self.swap.reads.is_empty() {

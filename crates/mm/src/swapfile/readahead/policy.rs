@@ -1,43 +1,43 @@
-//! How much of swap to read when a page is missing.
+//! How much of swap to read in a fault.
 //!
 //! ```text
-//!   hits since the last miss   0, not next to it: 1     0, next to it: 2     1 and 2: 4     3 to 6: 8     more: 16, 32
-//!                              at least half of the last window, at most 2^page-cluster
+//!   hits since last miss    0, not next to it: 1   0, next to it: 2   1 and 2: 4   3 to 6: 8   more: 16, 32
+//!                           at least half of the last window, at most 2^page-cluster
 //!
-//!   by address      last miss one page before: from here on     one page behind: up to here     otherwise: around
+//!   by address      last miss one page before: from here on   one page behind: up to here   otherwise: around
 //!   by entry        the aligned block of entries
 //! ```
 //!
-//! Pure functions. In the kernel: `__swapin_nr_pages`, `swap_vma_ra_win` (`swap_ra_info` before 6.13), `swapin_nr_pages` in
-//! mm/swap_state.c. Recordings of 6.18.44 are in the tests.
+//! Pure functions. In the kernel: `__swapin_nr_pages`, `swap_vma_ra_win` (`swap_ra_info` before 6.13),
+//! `swapin_nr_pages` in mm/swap_state.c. The tests compare with recordings of 6.18.44.
 
 use std::ops::Range;
 
-/// Longest window whatever `vm.page-cluster` says: log2 of its pages, by address (`SWAP_RA_ORDER_CEILING`).
+/// Largest order of a window by address, whatever `vm.page-cluster` says (`SWAP_RA_ORDER_CEILING`).
 const ORDER_CEILING: u64 = 5;
 
-/// Hits that are counted at most, by address (`SWAP_RA_HITS_MAX`).
+/// The most hits that are counted by address (`SWAP_RA_HITS_MAX`).
 const MOST_HITS: u32 = 63;
 
-/// What is remembered of earlier misses: of each area by address (`swap_readahead_info`), of all of swap by entry.
+/// The history of swap readahead: of each VMA by address (`swap_readahead_info`), of all swap by entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapRa {
-    /// Where the last miss was: a page of the address space, or an entry of swap.
+    /// The last miss: a page of the address space, or an entry.
     at: u64,
-    /// Pages of its window.
+    /// Pages of the last window.
     window: u32,
-    /// Pages that were read ahead and found since.
+    /// Pages read ahead that faults have found since.
     hits: u32,
 }
 
 impl Default for SwapRa {
-    /// As if four had been found.
+    /// Begins as if four pages read ahead had been found.
     fn default() -> Self {
         SwapRa { at: 0, window: 0, hits: 4 }
     }
 }
 
-/// Pages to read for a miss at `at`, `most` being a power of two (`__swapin_nr_pages`).
+/// Length of the window for a miss at `at`; `most` is a power of two (`__swapin_nr_pages`).
 fn nr_pages(ra: &SwapRa, at: u64, most: u32) -> u32 {
     let wanted = match ra.hits {
         0 if at == ra.at + 1 || at + 1 == ra.at => 2,
@@ -48,8 +48,8 @@ fn nr_pages(ra: &SwapRa, at: u64, most: u32) -> u32 {
 }
 
 impl SwapRa {
-    /// A page of an area is missing: what to read, within the area and its page table; `page_cluster` is
-    /// `vm.page-cluster`.
+    /// Decides which pages to read for a miss on `page`. `page_cluster` is `vm.page-cluster`; `within` is the
+    /// part of the VMA that is in the same page table.
     pub fn on_miss_of_page(&mut self, page: u64, page_cluster: u64, within: Range<u64>) -> Range<u64> {
         let most = 1 << page_cluster.min(ORDER_CEILING);
         if most == 1 {
@@ -68,7 +68,7 @@ impl SwapRa {
         start.max(within.start)..end.min(within.end)
     }
 
-    /// An entry of swap is missing: which to read.
+    /// Decides which entries to read for a miss on `entry`.
     pub fn on_miss_of_entry(&mut self, entry: u64, page_cluster: u64) -> Range<u64> {
         let most = 1 << page_cluster.min(31);
         if most == 1 {
@@ -83,13 +83,14 @@ impl SwapRa {
         start..start + u64::from(window)
     }
 
-    /// A page of an area was found in the swap cache, `ahead` of the first fault that asked for it.
+    /// Notes that a fault found `page` in the swap cache. `ahead` says whether it was read ahead and this is
+    /// the first fault on it.
     pub fn on_hit_of_page(&mut self, page: u64, ahead: bool) {
         self.at = page;
         self.hits = (self.hits + u32::from(ahead)).min(MOST_HITS);
     }
 
-    /// An entry was found that had been read ahead.
+    /// Notes that a fault found an entry that was read ahead.
     pub fn on_hit_of_entry(&mut self) {
         self.hits += 1;
     }
