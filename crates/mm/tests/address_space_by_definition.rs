@@ -1,6 +1,6 @@
-//! Address spaces against a plain list of what each page of each process holds: after any sequence of mapping, storing,
-//! forking, protecting and ending, two pages are one folio exactly if the list says that they hold the same thing, and
-//! areas say of every page what the list says.
+//! Address spaces against a slow model: a plain list of what each page of each process holds. After any
+//! sequence of mapping, storing, forking, protecting and exiting, two pages are one folio exactly if the list
+//! says that they hold the same thing, and VMAs say of every page what the list says.
 
 mod reclaim_machine;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use reclaim_machine::boot;
 use std::collections::BTreeMap;
 
-/// Pages that processes use, across three page tables.
+/// The pages that processes use; they span three page tables.
 const FIRST: Vpn = 500;
 const PAGES: u64 = 530;
 
@@ -52,21 +52,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a page of a process holds.
+/// The content of a page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Holds {
     Nothing,
     Zeroes,
-    /// A page of the file.
+    /// This page of the file.
     File(u64),
-    /// What the so-many-th store that made a page made.
+    /// The result of the store with this number, the first that gave the page a copy of its own.
     Own(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Page {
     what: What,
-    /// The page of the file that is mapped.
+    /// The page of the file that is mapped here.
     of_file: u64,
     write: bool,
     holds: Holds,
@@ -100,7 +100,8 @@ impl Host {
             Step::Map { process, from, pages: count, what } => {
                 let (id, model) = &mut processes[process % living];
                 let range = pages(from, count);
-                // Every mapping of the file shows its pages where they are in the process.
+                // Each mapping of the file maps those pages of it that have the indices of the process's
+                // pages.
                 let backing = Backing::File(*file, range.start as u32);
                 let (backing, flags) = match what {
                     What::Anonymous => (Backing::Anonymous, VmFlags::PRIVATE),
@@ -170,7 +171,7 @@ impl Host {
         }
     }
 
-    /// Panics with what differs.
+    /// Panics if a PTE, a folio or a VMA differs from the list.
     fn check(&self) {
         let mut folios = BTreeMap::new();
         for (id, model) in &self.processes {
@@ -189,7 +190,7 @@ impl Host {
                 let writable = entry.has(Pte::WRITE);
                 assert!(!writable || page.write, "page {at} of {id:?}: {entry:?}, {page:?}");
                 match page.holds {
-                    // A child finds zeroes and pages of files again by faults.
+                    // A child maps zeroes and file pages by faults of its own.
                     Holds::Nothing | Holds::Zeroes | Holds::File(_) if entry == Pte::NONE => {}
                     Holds::Zeroes => assert_eq!(entry, Pte::ZERO),
                     Holds::Nothing => panic!("nothing was touched at page {at} of {id:?}: {entry:?}"),
@@ -235,7 +236,7 @@ proptest! {
     }
 }
 
-/// A chain of forks whose first processes end: the last one still has all that they stored.
+/// Each process of a chain of forks exits once its child runs: the last one still has all that they stored.
 #[test]
 fn outlive_those_they_were_copied_from() {
     let mut host = Host::new();

@@ -1,14 +1,15 @@
-//! A random simulation in which all mechanisms meet: memory cgroups that are short of memory, files, swap, forks, mlock, huge
-//! pages and khugepaged, NUMA balancing with threads on all CPUs, demotion, compaction, pools of huge pages with and without vmemmap
-//! optimisation, allocations that fail, settings that change; of every series and release.
+//! A random simulation in which all mechanisms meet: memory cgroups at their limits, files, swap, forks,
+//! mlock, huge pages and khugepaged, NUMA balancing with threads on all CPUs, demotion, compaction, pools of
+//! huge pages with and without vmemmap optimisation, failing allocations and changing settings, in every
+//! series and release.
 //!
 //! ```text
-//!   seed ─► variant, machine, settings, steps ─► one step ─► validate() ─► the next ─► ... ─► everything exits ─► nothing is left
-//!                 ▲                                             │ panics
-//!                 └──────────────── fewer and smaller steps ◄───┘
+//!   seed ─► variant, machine, settings, steps ─► step ─► validate() ─► next ─► ... ─► all processes exit
+//!                 ▲                                        │ panics                    nothing is left
+//!                 └─────── fewer and smaller steps ◄───────┘
 //! ```
 //!
-//! `make soak` tries fresh seeds; a failure names its seed and the least steps that still fail.
+//! `make soak` tries fresh seeds; a failure reports its seed and the smallest case that still fails.
 
 mod reclaim_host;
 mod reclaim_machine;
@@ -30,9 +31,9 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Files, processes and memory cgroups.
+    /// A step of files, processes and memory cgroups.
     Reclaim(reclaim_host::Step),
-    /// A setting changes; one that this kernel does not have does not.
+    /// Writes a setting, which has no effect if this kernel does not have the file.
     Set(&'static str, &'static str),
     Lock {
         cpu: u16,
@@ -52,31 +53,31 @@ enum Step {
         cpu: u16,
         steps: usize,
     },
-    /// A memory cgroup has to do with so many pages less than it has, for a moment.
+    /// Lowers the limit of a memory cgroup for a moment, to so many pages less than it uses.
     Press {
         cpu: u16,
         memcg: u16,
         pages: u64,
     },
-    /// Time passes, and the address space of a process on a CPU is scanned when it is due; so many times.
+    /// Lets time pass and scans the address space of a process on a CPU when that is due, so many times.
     Tick {
         cpu: u16,
         process: usize,
         milliseconds: u64,
         times: usize,
     },
-    /// Two CPUs touch a page at once.
+    /// Two CPUs touch a page at the same time.
     TouchAtOnce {
         cpus: [u16; 2],
         process: usize,
         page: u64,
     },
-    /// kcompactd does what it was woken for, and what is worth doing unasked.
+    /// kcompactd does what it was woken for, and proactive compaction if that is worth it.
     Kcompactd {
         cpu: u16,
         node: u8,
     },
-    /// A block for the kernel itself, unmovable or reclaimable.
+    /// The kernel allocates an unmovable or reclaimable block for itself.
     AllocBlock {
         cpu: u16,
         order: u8,
@@ -86,7 +87,7 @@ enum Step {
         cpu: u16,
         which: usize,
     },
-    /// A write to a file of a pool of huge pages.
+    /// Writes to a file of a pool of huge pages.
     WritePool {
         cpu: u16,
         file: &'static str,
@@ -100,7 +101,7 @@ enum Step {
         cpu: u16,
         which: usize,
     },
-    /// What frees of huge pages have put off.
+    /// Does the work that freeing huge pages has deferred.
     DeferredFrees {
         cpu: u16,
     },
@@ -112,7 +113,8 @@ enum Step {
     },
 }
 
-/// Settings that a step may change, with values.
+/// The settings that a step may change, and values for each. A value that is listed twice is drawn more
+/// often.
 const SETTINGS: &[(&str, &[&str])] = &[
     ("transparent_hugepage/enabled", &["always", "always", "madvise", "never"]),
     ("transparent_hugepage/defrag", &["always", "defer", "madvise", "never"]),
@@ -142,7 +144,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("lru_gen/min_ttl_ms", &["0", "1000"]),
 ];
 
-/// Files of the pool of 2 MiB pages that can be written to.
+/// The files of the pool of 2 MiB pages that can be written to.
 const POOL_FILES: &[&str] = &[
     "vm.nr_hugepages",
     "vm.nr_overcommit_hugepages",
@@ -157,8 +159,8 @@ fn setting() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop::strategy::Union::new(SETTINGS.iter().map(named))
 }
 
-/// Steps of some kinds, each kind being left out of half of the cases: what one mechanism does alone is seen too, and no mechanism
-/// drowns in what the others do.
+/// Draws steps. Each kind of step is left out of half of the cases, so that each mechanism also acts alone
+/// and none is drowned by the others.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let cpu = || 0..CPUS;
     let area = || (0..PROCESSES, 0..MAPPED_PAGES, prop_oneof![1..40u64, 1..MAPPED_PAGES]);
@@ -230,21 +232,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Every variant of every series; a released kernel, which is one of each, once.
+/// Every variant of every series; a release that several series end in counts once.
 fn variants() -> Vec<&'static Variant> {
     let all = Series::ALL.iter().flat_map(Series::variants);
     all.map(|variant| (variant.name, variant)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
-/// What a seed makes.
+/// A case: what is made of a seed.
 #[derive(Clone, Debug)]
 struct Case {
     variant: &'static Variant,
-    /// How many of the two nodes have CPUs, and the memory of each in MiB.
+    /// How many of the two nodes have CPUs, and the memory of each node in MiB.
     nodes: u8,
     mib_per_node: u64,
     synchronous_swap: bool,
-    /// From boot on.
+    /// Settings from boot on.
     settings: Vec<(&'static str, &'static str)>,
     steps: Vec<Step>,
 }
@@ -277,10 +279,10 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A machine in the middle of a case.
+/// A case in progress.
 struct Simulation {
     host: Host,
-    /// A thread of each process, which runs where the process is used.
+    /// The thread of each process, which runs on the CPU that uses the process.
     tasks: BTreeMap<MmId, TaskId>,
     pid: u32,
     blocks: Vec<(Pfn, u8)>,
@@ -308,7 +310,7 @@ impl Simulation {
         simulation
     }
 
-    /// Gives each process that has none a thread.
+    /// Starts a thread for each process that has none.
     fn start_threads(&mut self) {
         let now = self.host.machine.now(Cpu(0));
         for &process in &self.host.processes {
@@ -323,13 +325,13 @@ impl Simulation {
         self.host.processes[number % self.host.processes.len()]
     }
 
-    /// The thread of a process runs on a CPU.
+    /// Runs the thread of a process on a CPU.
     fn switch_to(&mut self, cpu: u16, process: MmId) {
         let task = self.tasks[&process];
         self.host.mm.enter(&mut self.host.machine, Cpu(cpu)).switch_task(Some(task));
     }
 
-    /// The threads of a process end before its address space does.
+    /// Ends the threads of a process, before its address space is freed.
     fn end_threads(&mut self, process: MmId) {
         let Some(task) = self.tasks.remove(&process) else { return };
         for cpu in (0..CPUS).map(Cpu) {
@@ -351,11 +353,11 @@ impl Simulation {
                     }
                     _ => {}
                 }
-                // Who runs out of memory is killed, which ends the step.
+                // A process that runs out of memory is killed, which ends the step.
                 let _ = self.host.run(step);
                 self.start_threads();
             }
-            // Values are valid; a file that this kernel does not have cannot be written to.
+            // The values are valid, but this kernel may not have the file.
             Step::Set(name, value) => drop(mm.set(name, value)),
             Step::Lock { cpu, process, mapping, from, pages, lock } => {
                 let start = self.host.mappings[mapping].0;
@@ -391,7 +393,7 @@ impl Simulation {
                     mm.parts.lrus.memcg(memcg).current.saturating_sub(pages).max(64);
                 let process = mm.parts.create_mm(memcg);
                 let page = mm.enter(machine, Cpu(0)).mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
-                // Without room the group is out of memory.
+                // The memcg may be out of memory.
                 let _ = mm.enter(machine, Cpu(cpu)).touch(process, page, true);
                 mm.enter(machine, Cpu(cpu)).exit_mm(process);
                 mm.parts.lrus.memcg_mut(memcg).max = before;
@@ -479,7 +481,7 @@ impl Simulation {
         self.host.mm.validate(self.host.held.len() as u64 + blocks);
     }
 
-    /// Everything ends: nothing is left of it. What was counted.
+    /// Lets all processes exit and checks that nothing of them is left. Returns the counters.
     fn end(mut self) -> Counters {
         for process in std::mem::take(&mut self.host.processes) {
             self.end_threads(process);
@@ -490,7 +492,8 @@ impl Simulation {
         for id in std::mem::take(&mut self.host.writes) {
             self.host.mm.enter(&mut self.host.machine, Cpu(1)).end_write(id);
         }
-        // Nobody has an entry of swap any more: what is left was being read ahead when its last user went.
+        // No PTE refers to a swap entry any more. An entry that is still used was being read ahead when its
+        // last user exited.
         self.validate();
         let mm = &self.host.mm;
         assert_eq!(mm.parts.address_spaces.nr_mlock(), 0, "locked pages after all processes are gone");
@@ -498,7 +501,8 @@ impl Simulation {
     }
 }
 
-/// Runs the case of a seed and adds up what it counts; what fails comes with the least case that fails.
+/// Runs the case of a seed and adds its counters to `counted`. A failure is reported with the smallest case
+/// that still fails.
 fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -534,7 +538,7 @@ fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
     }
 }
 
-/// What the fixed seeds meet: a mechanism that never acts would not be tested.
+/// Counters that the fixed seeds have to advance: a mechanism that never acts would not be tested.
 const MET: &[Event] = &[
     // Page allocator.
     Event::PcpRefilledPages,
@@ -572,7 +576,7 @@ const MET: &[Event] = &[
     Event::GracePeriods,
 ];
 
-/// Seeds that found something, which is mended.
+/// Seeds that have found bugs, which are fixed.
 const FOUND: [u64; 2] = [2633338100866132423, 7425928385167437698];
 
 #[test]

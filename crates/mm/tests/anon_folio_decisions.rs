@@ -1,4 +1,5 @@
-//! How large a folio each version of the series makes of the first store to a page, decision by decision.
+//! The order of the folio for the first store to a page, in each version of the large-folio series, decision
+//! by decision.
 
 use machine::PageSize;
 use mm::Variant;
@@ -23,7 +24,7 @@ fn features(name: &str) -> FolioFeatures {
     variant(name).features.folios
 }
 
-/// The settings of a variant with the top-level knob at `enabled`.
+/// The THP settings of a variant with `transparent_hugepage/enabled` at `enabled`.
 fn settings(name: &str, enabled: Enabled) -> ThpSettings {
     let mut settings = Settings::default();
     for (name, value) in variant(name).settings {
@@ -36,7 +37,8 @@ fn advised(advice: Advice) -> VmaState {
     VmaState { advice, ..VmaState::default() }
 }
 
-/// Candidates with the knob at `enabled` and this advice; order 0 is always beside them.
+/// The candidate orders with `transparent_hugepage/enabled` at `enabled` and this advice. Order 0 is always
+/// possible besides.
 fn orders(name: &str, enabled: Enabled, advice: Advice) -> Vec<u8> {
     candidates(&features(name), &settings(name, enabled), &advised(advice)).descending().collect()
 }
@@ -83,7 +85,8 @@ fn v1_and_v2_never_ask_the_knob() {
             assert_eq!(orders(name, enabled, advice)[0], 4, "{name} {enabled:?} {advice:?}");
         }
     }
-    // v1 has a limit of its own where huge pages are eligible, which refusing gives up.
+    // v1 has another limit for VMAs that may have huge pages, which does not apply if the process refuses
+    // them.
     let f = FolioFeatures {
         candidates: Candidates::BuildLimit { plain: FolioSize::Order(3), eligible: FolioSize::Order(5) },
         ..features("folios-v1")
@@ -95,7 +98,7 @@ fn v1_and_v2_never_ask_the_knob() {
     assert_eq!(ADVICE.map(|advice| top(Enabled::Never, advice)), [3, 3, 3]);
 }
 
-/// The tables of v4's and v5's cover letters: `S` order 0, `L` large folios, `T` 2 MiB first.
+/// The tables of the cover letters of v4 and v5: `S` is order 0, `L` large folios, `T` 2 MiB first.
 #[test]
 fn knob_and_advice_in_v3_to_v5() {
     let cell = |name, enabled, advice| {
@@ -131,7 +134,8 @@ fn the_preferred_order_is_limited_where_nobody_gave_advice() {
     assert_eq!(with(None, false, 4, Enabled::Madvise), [3], "without an answer 3 is preferred");
 }
 
-/// What the administrator enables decides, from v6 on; "always" for one size counts with the knob at "never".
+/// From v6 on, the files of the sizes decide. "always" for one size has effect even if
+/// `transparent_hugepage/enabled` is at "never".
 #[test]
 fn modes_of_sizes() {
     let f = features("folios-6.8");
@@ -143,7 +147,7 @@ fn modes_of_sizes() {
     assert_eq!(row(Enabled::Never), [vec![4], vec![4, 3], vec![]]);
     assert_eq!(row(Enabled::Madvise), [vec![4], vec![4, 3, 2], vec![]]);
     assert_eq!(row(Enabled::Always), [vec![4, 2], vec![4, 3, 2], vec![]]);
-    // The same for 2 MiB, which is no candidate but a step of its own.
+    // The same holds for 2 MiB, which is not a candidate but tried in a step of its own.
     let thp =
         |mode, enabled| allowed_orders(&f, &with_modes(&[(9, mode)], enabled), &advised(Advice::None)).has(9);
     assert_eq!(KNOB.map(|enabled| thp(Mode::Inherit, enabled)), [false, false, true]);
@@ -207,12 +211,13 @@ fn one_page_blocks_just_the_windows_that_have_it() {
     let after_page_0 = |page| fit(&[4, 3, 2], 0..64, page, &[0]);
     assert_eq!([1, 2, 3].map(after_page_0), [None; 3], "order 1 is no order");
     assert_eq!([4, 7, 8, 15, 16].map(after_page_0), [Some(2), Some(2), Some(3), Some(3), Some(4)]);
-    // 16 free entries that are not aligned are no room for order 4.
+    // 16 free PTEs that are not aligned have no room for order 4.
     assert_eq!(fit(&[4], 0..64, 20, &[15, 32]), Some(4));
     assert_eq!(fit(&[4], 0..64, 20, &[16, 33]), None);
 }
 
-/// As a kernel that has the setting does it: either neighbour counts, in the same area and page table.
+/// As a kernel with this setting does it: a neighbour on either side counts if it is in the same VMA and page
+/// table.
 #[test]
 fn memory_that_is_used_densely() {
     let thp = ThpSettings::default();
@@ -363,7 +368,7 @@ fn khugepaged_runs_where_a_huge_page_may_be_wanted() {
     }
 }
 
-/// The rule as it is told: the largest order whose aligned window is inside and empty.
+/// The rule in its shortest form: the largest order whose aligned window lies inside the VMA and is empty.
 fn by_definition(orders: &[u8], vma: &Range<u64>, page: u64, populated: &[u64]) -> Option<u8> {
     let fits = |order: u8| {
         (0..1u64 << order).all(|i| {
@@ -395,7 +400,8 @@ proptest! {
         }
     }
 
-    /// With memory to spare v1, v2 and chain({4, 3, 2}) decide alike; and nothing enabled is as before the series.
+    /// With memory to spare v1, v2 and chain({4, 3, 2}) make the same folios; with no size enabled a kernel
+    /// makes those from before the series.
     #[test]
     fn best_fit_is_a_walk_down_the_list(
         start in 0u64..64,

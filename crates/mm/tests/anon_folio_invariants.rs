@@ -1,4 +1,4 @@
-//! What must hold of large anonymous folios, whatever processes do.
+//! Invariants of large anonymous folios, whatever processes do.
 
 mod reclaim_machine;
 
@@ -28,10 +28,11 @@ enum Operation {
     Khugepaged { steps: usize },
 }
 
-/// Pages of an area. Where a huge page has more than 512 the area has as many more, at which nothing begins or ends.
+/// Pages of a VMA. If a huge page has more than 512 pages, the VMA is longer by the difference, and no
+/// operation begins or ends in the pages added.
 const PAGES: u64 = 1300;
 
-/// The page of an area that operations mean by this one.
+/// The page of a VMA that an operation on `page` is about.
 fn place(geometry: Geometry, page: u64) -> u64 {
     let more = geometry.hpage_pmd_nr() - (1 << PMD_ORDER);
     if page < 256 { page } else { page + u64::from(more) }
@@ -79,7 +80,7 @@ fn variant() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// What processes have stored: the pages that none of them may lose.
+/// The pages that each process has stored to, which must not lose their content.
 #[derive(Clone, Default)]
 struct Stored(Vec<BTreeSet<u64>>);
 
@@ -98,7 +99,7 @@ impl Stored {
     }
 }
 
-/// The pages in memory of areas that are locked.
+/// The pages of `VM_LOCKED` VMAs that are in memory.
 fn locked_pages(mm: &MemoryManager, processes: &[Option<MmId>]) -> Vec<(MmId, u64)> {
     let areas = processes
         .iter()
@@ -112,7 +113,7 @@ fn locked_pages(mm: &MemoryManager, processes: &[Option<MmId>]) -> Vec<(MmId, u6
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
-    /// Everything adds up after each operation, with memory to spare and without, and nothing stored is lost.
+    /// After each operation all invariants hold and nothing stored is lost, with memory to spare and without.
     #[test]
     fn pages_are_conserved(
         name in variant(),
@@ -216,7 +217,7 @@ proptest! {
                     stored.0[process].clear();
                 }
                 Operation::Reclaim { pages } => {
-                    // A group that may have less is reclaimed from when it wants more.
+                    // A memcg whose limit is lowered is reclaimed from when it is next charged.
                     let locked = locked_pages(&mm, &processes);
                     let max = mm.parts.lrus.memcg(memcg).current.saturating_sub(pages).max(64);
                     mm.parts.lrus.memcg_mut(memcg).max = max;
@@ -262,7 +263,7 @@ fn faults_of_each_variant() {
         let id = mm.parts.create_mm(Memcg::ROOT);
         let start = mm.enter(&mut machine, Cpu(0)).mmap(id, 1000, Backing::Anonymous, VmFlags::PRIVATE);
         mm.set("transparent_hugepage/enabled", "madvise").unwrap();
-        // What is read first stands in the way.
+        // Pages that were read first leave no room for large folios.
         for page in (0..1000).step_by(24) {
             mm.enter(&mut machine, Cpu(0)).touch(id, start + page, false).unwrap();
         }
@@ -298,8 +299,9 @@ fn a_page_of_zeroes_blocks_its_windows() {
     assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 2]);
 }
 
-/// Stores to `pages` pages of a group that may have `max`, with 64, 32 and 16 KiB enabled: for orders 4, 3 and 2 how many
-/// folios were made, how many were not, and how many of those for want of room; and how many pages could be stored to.
+/// Stores to `pages` pages in a memcg with the limit `max`, with 64, 32 and 16 KiB enabled. Returns for
+/// orders 4, 3 and 2 the numbers of folios allocated, of fallbacks, and of fallbacks because of the charge;
+/// and the number of pages that could be stored to.
 fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64) {
     let variant = Series::FOLIOS.variant(name).unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
@@ -321,14 +323,14 @@ fn at_the_limit(name: &str, max: u64, pages: u64) -> ([(i64, i64, i64); 3], u64)
     (counts, stored)
 }
 
-/// As recorded on a 6.18 kernel whose group had room for 184 pages, and for 199.
+/// As recorded on a 6.18 kernel with memcgs that had room for 184 pages and for 199.
 #[test]
 fn a_group_without_room_gets_smaller_folios() {
     assert_eq!(at_the_limit("folios-6.12", 184, 183).0, [(11, 1, 1), (1, 0, 0), (0, 0, 0)]);
     assert_eq!(at_the_limit("folios-6.12", 199, 199).0, [(12, 1, 1), (0, 1, 1), (1, 1, 1)]);
 }
 
-/// In 6.8 the charge came after the choice.
+/// In 6.8 the order was chosen before the charge.
 #[test]
 fn before_6_9_a_group_without_room_was_out_of_memory() {
     let (counts, stored) = at_the_limit("folios-6.8", 184, 183);

@@ -1,4 +1,4 @@
-//! What is easily got wrong about large anonymous folios, one thing a test.
+//! What is easy to get wrong about large anonymous folios: one thing in each test.
 
 mod reclaim_machine;
 mod swap_host;
@@ -14,7 +14,7 @@ use mm::{Event, MigrateType, Pfn, Placement, Request};
 use proptest::prelude::*;
 use swap_host::{CPU, Host};
 
-/// One process with 512 pages mapped, in a group of its own.
+/// A process with 512 pages mapped, in a memcg of its own.
 fn host(variant: &str, thp_anon: &str) -> Host {
     Host::without_swap(variant, thp_anon, 512)
 }
@@ -35,7 +35,7 @@ impl Host {
         self.mm.validate(0);
     }
 
-    /// The order of the folio that has a page, and none if there is none.
+    /// The order of the folio that has a page, or `None` if the page is not mapped.
     fn order(&self, page: u64) -> Option<u8> {
         self.mm
             .parts
@@ -45,7 +45,7 @@ impl Host {
             .map(|id| self.mm.parts.lrus.folio_order(id))
     }
 
-    /// Takes all free blocks of an order and more.
+    /// Allocates all free blocks of an order and of larger ones.
     fn take_blocks(&mut self, order: u8) -> Vec<(Pfn, u8)> {
         let mut taken = Vec::new();
         for (order, node) in (order..=10).rev().flat_map(|order| [(order, Node(0)), (order, Node(1))]) {
@@ -86,7 +86,7 @@ fn a_fault_may_count_several_fallbacks() {
     host.mm.validate(taken.iter().map(|&(_, order)| 1 << order).sum());
 }
 
-/// Huge pages, of an area that is aligned to them.
+/// A process with a VMA that is aligned to huge pages.
 fn huge_host(thp_anon: &str) -> Host {
     let mut host = host("folios-6.12", thp_anon);
     host.start =
@@ -95,7 +95,7 @@ fn huge_host(thp_anon: &str) -> Host {
     host
 }
 
-/// Which pages unmapping all that an area has meets.
+/// Unmaps the pages of a VMA and returns what that met.
 fn unmap(host: &mut Host, process: MmId, pages: u64) -> Unmapped {
     let pages = host.start..host.start + pages;
     host.mm.enter(&mut host.machine, CPU).madvise_dontneed(process, pages)
@@ -114,7 +114,7 @@ fn pages_of_a_folio_are_unmapped_at_once_since_6_9() {
     let at_once = Unmapped { first: 4, at_once: 60, ..Unmapped::default() };
     assert_eq!([all("folios-base", ""), all("folios-6.12", "64K:never")], [single; 2]);
     assert_eq!([all("folios-v2", ""), all("folios-6.8", "64K:always")], [one_by_one; 2]);
-    // The first version did what came back with 6.9.
+    // The first version already did what 6.9 did again.
     assert_eq!([all("folios-v1", ""), all("folios-6.12", "64K:always")], [at_once; 2]);
 }
 
@@ -149,10 +149,10 @@ fn a_huge_page_that_is_not_to_be_had_counts_at_its_order_and_at_smaller_ones() {
     assert_eq!((fallbacks, host.count(Event::ThpFaultFallback), host.order(0)), ([1, 1], 1, Some(0)));
     assert_eq!(host.count(Event::ThpFaultFallbackCharge), 0);
     taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
-    // There is a page table now, so there will be no huge page.
+    // There is a page table by now, so there is no huge page.
     host.store(16);
     assert_eq!((host.order(16), host.stat(9, MthpStat::AnonFaultFallback)), (Some(4), 1));
-    // A group without room for it.
+    // The memcg has no room for a huge page.
     host.mm.parts.lrus.memcg_mut(host.memcg).max = 200;
     host.store(512);
     let fallbacks = [9, 4].map(|order| host.stat(order, MthpStat::AnonFaultFallbackCharge));
@@ -194,7 +194,7 @@ fn there_is_one_huge_page_of_zeroes() {
         ),
         ([1, 1], 512, 0)
     );
-    // Those who come later map the same.
+    // Later reads map the same huge zero folio.
     let other = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     read(&mut host, other, 600);
     let third = host.mm.parts.create_mm(host.memcg);
@@ -207,7 +207,7 @@ fn there_is_one_huge_page_of_zeroes() {
     );
     read(&mut host, third, 0);
     assert_eq!(made(&host), [1, 1]);
-    // It stays as long as one of them lives, and then until memory is short.
+    // It stays as long as one of the processes lives, and then until memory runs short.
     for process in [host.process, other] {
         host.mm.enter(&mut host.machine, CPU).exit_mm(process);
     }
@@ -274,10 +274,11 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
     let count = |host: &Host, stat| host.stat(4, stat);
     assert_eq!(count(&host, MthpStat::SplitDeferred), 2);
     assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
-    // It stays partially mapped though all of it is mapped again, in part by other folios.
+    // It stays partially mapped even once all of its addresses are mapped again, as some of them map other
+    // folios.
     host.store(5);
     assert_eq!(count(&host, MthpStat::NrAnonPartiallyMapped), 2);
-    // The group may have no more than it has: reclaim splits before it gives up.
+    // The memcg may not use more than it does: reclaim splits the folio before it gives up.
     host.mm.parts.lrus.memcg_mut(host.memcg).max = 1;
     let _ = host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start + 100, true);
     (0..90).for_each(|page| {
@@ -288,8 +289,8 @@ fn unmapping_a_part_frees_nothing_until_it_is_split() {
     assert!((0..5).chain(6..16).chain([31]).all(|page| host.order(page) == Some(0)));
 }
 
-/// A parent that stores to a page of a huge folio has a copy of its own; when the child, whose huge entry mapped the page still, is
-/// gone, nobody maps it.
+/// A parent that stores to a page of a PMD-mapped folio gets a copy. The page is then mapped only by the PMD
+/// of the child, and by nobody once the child has exited.
 #[test]
 fn a_page_that_only_a_huge_entry_of_another_mapped_is_lost_with_it() {
     for variant in [
@@ -348,7 +349,8 @@ fn areas_cut_later_give_smaller_folios() {
     }
 }
 
-/// Trap 16: where nodes take turns, a folio is one turn, so the larger folios are, the coarser memory is laid out.
+/// Trap 16: with interleaving, a folio takes one turn of a node, so the larger folios are, the coarser the
+/// layout is.
 #[test]
 fn the_turn_of_a_node_is_a_folio() {
     let layout = |sizes: &str, from: u64| {
@@ -367,7 +369,7 @@ fn the_turn_of_a_node_is_a_folio() {
     };
     assert_eq!(layout("2M:never", 0), (0, vec![1; 80], 80));
     assert_eq!(layout("64K:always", 0), (0, vec![16; 5], 5));
-    // Single pages up to the first window of 64 KiB; turns of folios are counted from where the area begins.
+    // Single pages up to the first window of 64 KiB; turns of folios are counted from the start of the VMA.
     let (first, turns, counted) = layout("64K:always", 6);
     assert_eq!((first, &turns[..10], counted), (0, &[1; 10][..], 10 + 5));
     assert_eq!(
@@ -379,7 +381,7 @@ fn the_turn_of_a_node_is_a_folio() {
     assert_eq!((first, &turns[..]), (1, &[8, 16, 16, 16, 16, 8][..]), "32 KiB count turns of 32 KiB");
 }
 
-/// From 6.9 on, where a fault may reclaim for a large folio, a group at its limit makes room for it.
+/// From 6.9 on, if a fault may reclaim for a large folio, a memcg at its limit makes room for it.
 #[test]
 fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     let made = |variant: &str, defrag: &str| {
@@ -395,13 +397,13 @@ fn a_group_at_its_limit_may_reclaim_for_a_large_folio() {
     assert!((16..32).contains(&folios) && fell_back, "{folios}");
 }
 
-/// Trap 21: a large folio is one item of a list, and all its pages in what a scan may look at.
+/// Trap 21: a large folio is one item of a list, but a scan counts all its pages.
 #[test]
 fn a_scan_counts_the_pages_of_a_folio() {
-    // With the classic LRU all folios are activated first, as several entries of each were used; that 6.12 would see only seconds
-    // later.
+    // With the classic LRU, the first scan activates all folios, as several PTEs of each were young; 6.12
+    // would read the statistics of that only seconds later.
     for (variant, lru_gen, least) in [("mainline-6.11", "0", 32), ("folios-6.12", "7", 64)] {
-        // Pages looked at and freed when a full group wants one more.
+        // Pages scanned and reclaimed when a memcg at its limit needs one page more.
         let reclaimed = |sizes: &str| {
             let mut host = host(variant, sizes);
             host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
@@ -424,14 +426,15 @@ fn a_scan_counts_the_pages_of_a_folio() {
     }
 }
 
-/// Trap 11: what a fault mapped beside the page that was touched is as warm as that page, and takes the memory of others.
+/// Trap 11: pages that a fault maps around the one that was touched are as warm as that one, and take memory
+/// from others.
 #[test]
 fn untouched_pages_of_a_folio_take_memory_from_touched_ones() {
     let swapped = |sizes: &str| {
         let mut host = host("folios-6.12", sizes);
         host.mm.parts.swap.swapon(4096, Some(Time::ZERO));
         host.mm.parts.lrus.memcg_mut(host.memcg).max = 128;
-        // One page of each window, again and again.
+        // One page of each window, several times.
         (0..4).flat_map(|_| (0..512).step_by(16)).for_each(|page| host.store(page));
         [Event::Pswpout, Event::Pswpin].map(|event| host.count(event))
     };
@@ -440,8 +443,8 @@ fn untouched_pages_of_a_folio_take_memory_from_touched_ones() {
     assert!(out > 0 && back > 0, "32 folios do not: {out} out, {back} back");
 }
 
-/// Trap 17: in a full group a fault reclaims for each order before it falls back to the next, from 6.9 on; in 6.8 it had
-/// chosen the order by then, and was out of memory.
+/// Trap 17: in a memcg at its limit, a fault reclaims for each order before it falls back to the next, from
+/// 6.9 on. In 6.8 it had chosen the order by then, and was out of memory.
 #[test]
 fn falling_back_in_a_full_group_takes_scans() {
     let fault = |variant: &str, sizes: &str, swap_max: u64| {
@@ -469,8 +472,8 @@ fn falling_back_in_a_full_group_takes_scans() {
     }
 }
 
-/// In 7.2 a group whose list of folios to be split cannot be allocated gets a single page, which is no fallback; the next fault
-/// tries again.
+/// In 7.2, if the deferred split queue of a memcg cannot be allocated, a fault gets a single page, which does
+/// not count as a fallback; the next fault tries again.
 #[test]
 fn a_group_without_a_list_of_splits_gets_single_pages() {
     for (variant, orders) in [("folios-7.2", [0, 3, 4]), ("mainline-7.0", [4, 4, 4])] {
@@ -484,7 +487,7 @@ fn a_group_without_a_list_of_splits_gets_single_pages() {
         let sum = |stat| host.stat(3, stat) + host.stat(4, stat);
         assert_eq!((sum(MthpStat::NrAnon), sum(MthpStat::AnonFaultFallback)), (2, 0), "{variant}");
     }
-    // The root has its list from boot on.
+    // The root memcg has its queue from boot on.
     let mut host = host("folios-7.2", "64K:always");
     host.mm.set("failslab/nth", "1").unwrap();
     let root = host.mm.parts.create_mm(mm::memcontrol::Memcg::ROOT);
@@ -494,8 +497,8 @@ fn a_group_without_a_list_of_splits_gets_single_pages() {
     assert_eq!(host.mm.parts.address_spaces.mm(root).rss(), 16);
 }
 
-/// Up to v4 a mark in the entry makes single pages and ends the windows beside it; from v5 on a registered area has none
-/// but single pages.
+/// Up to v4 a PTE marked by userfaultfd gets a single page and ends the windows beside it. From v5 on, a
+/// registered VMA has single pages only.
 #[test]
 fn pages_that_a_userfaultfd_protects_come_alone() {
     let orders = |variant: &str, marked: std::ops::Range<u64>| {
@@ -520,7 +523,7 @@ fn pages_that_a_userfaultfd_protects_come_alone() {
     for variant in ["folios-v5", "folios-v9-64k-32k-16k", "folios-6.12"] {
         assert_eq!(orders(variant, 4..8), [0; 4], "{variant}");
     }
-    // Who has not registered cannot protect.
+    // Without registration there is nothing to protect.
     let mut host = host("folios-v2", "");
     host.mm.parts.address_spaces.userfaultfd_writeprotect(host.process, host.start..host.start + 16);
     host.store(3);
@@ -543,7 +546,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// What a process sees of a kernel: faults, memory by order, and what entries map.
+/// What a process can see of a kernel: faults, memory by order, and what PTEs map.
 fn seen(
     variant: &str,
     thp_anon: &str,
@@ -573,7 +576,8 @@ fn seen(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Who wants no large folios gets what there was before them; so does a kernel in which no size is enabled.
+    /// A process that refuses large folios gets what it got before the series, and so does one on a kernel
+    /// without an enabled size.
     #[test]
     fn refusing_is_as_before_the_series(steps in steps()) {
         let before = seen("folios-base", "", |_| {}, &steps);
@@ -602,7 +606,7 @@ proptest! {
         }
     }
 
-    /// With memory to spare, best fit from 64 KiB down is a walk through 64, 32 and 16 KiB.
+    /// With memory to spare, best fit from 64 KiB down makes the same folios as the list 64, 32 and 16 KiB.
     #[test]
     fn best_fit_is_a_list_where_memory_abounds(steps in steps()) {
         let v2 = seen("folios-v2", "", |_| {}, &steps);

@@ -1,4 +1,5 @@
-//! Kernels with base pages of 4, 16 and 64 KiB: what follows from bytes is the same, what follows from pages is not.
+//! Kernels with base pages of 4, 16 and 64 KiB: what follows from bytes is equal on all of them, what follows
+//! from pages is not.
 
 use machine::{Costs, Cpu, Machine, PageSize, Time, Topology};
 use mm::address_space::{Advice as Madvise, Backing, VmFlags};
@@ -20,7 +21,7 @@ fn variant(name: &str) -> &'static Variant {
     Series::FOLIOS.variant(name).unwrap()
 }
 
-/// 8 GiB on one node, with these settings.
+/// Boots a machine with 8 GiB on one node and these settings.
 fn boot(name: &str, size: PageSize, changes: &[(&str, &str)]) -> (Machine<Category>, MemoryManager) {
     let mut settings = Settings::new(size);
     for (name, value) in changes {
@@ -33,7 +34,8 @@ fn boot(name: &str, size: PageSize, changes: &[(&str, &str)]) -> (Machine<Catego
     (Machine::new(topology, Costs::FREE), mm)
 }
 
-/// `calculate_min_free_kbytes` and `__setup_per_zone_wmarks`: four times the root of low memory in kB, whatever a page is.
+/// `calculate_min_free_kbytes` and `__setup_per_zone_wmarks`: `min_free_kbytes` is four times the square root
+/// of low memory in kB, whatever the page size.
 #[test]
 fn watermarks_are_those_of_equal_memory() {
     let never = [("transparent_hugepage/enabled", "never")];
@@ -46,7 +48,7 @@ fn watermarks_are_those_of_equal_memory() {
         assert_eq!(mm.parts.allocator.min_free_kbytes(), root, "{size:?}");
         assert!((11_584..=11_585).contains(&root), "4 * sqrt(8 GiB in kB)");
         let normal = mm.parts.allocator.zones().iter().find(|zone| zone.kind == ZoneType::Normal).unwrap();
-        // Half of memory is above 4 GiB: half of the minimum, and 0.1 % between the marks.
+        // Half of memory is above 4 GiB, so this zone has half of the minimum, and watermarks 0.1 % apart.
         let min = kib(normal.wmark(Mark::Min));
         assert!(min.abs_diff(root / 2) <= 2 * size.kib(), "{size:?}: {min}");
         let gap = kib(normal.wmark(Mark::High)) - kib(normal.wmark(Mark::Low));
@@ -54,7 +56,8 @@ fn watermarks_are_those_of_equal_memory() {
     }
 }
 
-/// khugepaged keeps pageblocks free, 11 a zone and at most a twentieth of memory: with larger pages that is a twentieth.
+/// khugepaged keeps pageblocks free (`set_recommended_min_free_kbytes`): 11 in each zone, but at most a
+/// twentieth of memory, which larger base pages reach.
 #[test]
 fn huge_pages_keep_more_memory_free() {
     let reserve = |size| {
@@ -64,7 +67,7 @@ fn huge_pages_keep_more_memory_free() {
             .allocator
             .min_free_kbytes()
     };
-    // DMA, DMA32 and Normal.
+    // The zones are DMA, DMA32 and Normal.
     assert_eq!(reserve(PageSize::Kib4), 3 * 11 * 2048);
     for size in [PageSize::Kib16, PageSize::Kib64] {
         assert!(reserve(size).abs_diff((MIB << 10) / 20) <= size.kib(), "{size:?}");
@@ -93,7 +96,7 @@ fn free_memory_is_in_the_largest_blocks() {
     }
 }
 
-/// The directories of sizes, and what the files of khugepaged may say.
+/// The directories of sizes, and the values that khugepaged's files accept.
 #[test]
 fn files_are_those_of_the_size() {
     let sizes = |size| {
@@ -127,7 +130,7 @@ fn files_are_those_of_the_size() {
     assert!(settings.set("thp_anon", "64K:always").is_err() && settings.set("thp_anon", "2M:always").is_ok());
 }
 
-/// Candidates of each version, as sizes in KiB: without advice, and with `MADV_HUGEPAGE`.
+/// The candidate sizes of a version in KiB with this advice.
 fn sizes(name: &str, size: PageSize, advice: Advice) -> Vec<u64> {
     let thp = ThpSettings { enabled: Enabled::Madvise, ..ThpSettings::new(size) };
     let vma = VmaState { advice, ..VmaState::default() };
@@ -137,8 +140,8 @@ fn sizes(name: &str, size: PageSize, advice: Advice) -> Vec<u64> {
         .collect()
 }
 
-/// arm64's limits of v1 and v2: 64 KiB, and what the contiguous bit takes where huge pages are eligible. v3 to v5 prefer
-/// the latter, or 64 KiB at most without advice, and the order 3.
+/// The limits of v1 and v2 on arm64: 64 KiB, and the size of the contiguous bit in VMAs that may have huge
+/// pages. v3 to v5 prefer the latter, or at most 64 KiB without advice, and then order 3.
 #[test]
 fn versions_want_what_arm64_wants() {
     use Advice::{Huge, None};
@@ -163,7 +166,8 @@ fn versions_want_what_arm64_wants() {
     assert_eq!(PageSize::ALL.map(|size| FolioSize::Contpte.order(size)), [4, 7, 5]);
 }
 
-/// Huge pages of 2, 32 and 512 MiB: made by one fault, mapped by one entry, allowed by the file of their size.
+/// Huge pages of 2, 32 and 512 MiB: allocated by one fault, mapped by one PMD, enabled by the file of their
+/// size.
 #[test]
 fn a_huge_page_is_what_a_page_table_is_for() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
@@ -183,16 +187,16 @@ fn a_huge_page_is_what_a_page_table_is_for() {
         let read = |mm: &MemoryManager, file: &str| mm.read_sysfs(&format!("{directory}/{file}")).unwrap();
         assert_eq!(read(&mm, "stats/nr_anon"), "1\n");
         assert_eq!(read(&mm, "enabled"), "always [inherit] madvise never\n");
-        // Small pages where it is at "never".
+        // With the file at "never" there are single pages.
         mm.write_sysfs(&format!("{directory}/enabled"), "never").unwrap();
         mm.enter(&mut machine, Cpu(0)).touch(id, start + 2 * pages, true).unwrap();
         assert_eq!(mm.parts.address_spaces.mm(id).rss(), pages + 1);
-        // A page that goes makes entries of single pages, and the folio wait to be split.
+        // Zapping one page splits the PMD and queues the folio to be split.
         mm.enter(&mut machine, Cpu(0)).madvise_dontneed(id, start..start + 1);
         assert_eq!(read(&mm, "stats/split_deferred"), "1\n");
         assert_eq!(read(&mm, "stats/nr_anon_partially_mapped"), "1\n");
         mm.validate(0);
-        // The child has all but that page too, until it stores to one.
+        // The child maps all pages except that one too, until it stores to one of them.
         let child = mm.enter(&mut machine, Cpu(0)).fork_mm(id);
         mm.enter(&mut machine, Cpu(0)).touch(child, start + 9, true).unwrap();
         assert_eq!(
@@ -207,7 +211,7 @@ fn a_huge_page_is_what_a_page_table_is_for() {
     }
 }
 
-/// More processes than counts of 16 bits have room for with pages of 64 KiB.
+/// More processes than 16 bits can count the PTEs of, with pages of 64 KiB.
 #[test]
 fn many_children_share_a_huge_page_that_was_split() {
     let size = PageSize::Kib64;
@@ -227,7 +231,8 @@ fn many_children_share_a_huge_page_that_was_split() {
     assert_eq!(mm.parts.address_spaces.mthp_stats().get(13, MthpStat::NrAnon), 0);
 }
 
-/// khugepaged makes them of small pages, and of smaller folios what is not worth a whole one (7.2).
+/// khugepaged collapses small pages into a huge page, and in 7.2 into smaller folios where a whole one is not
+/// worth it.
 #[test]
 fn khugepaged_makes_huge_pages_of_any_size() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
@@ -260,7 +265,8 @@ fn khugepaged_makes_huge_pages_of_any_size() {
     }
 }
 
-/// A huge page of which little was stored to is split when memory is short, and its zeroes are given back.
+/// A huge page of which few pages were stored to is split when memory runs short, and its pages of zeroes are
+/// freed.
 #[test]
 fn underused_huge_pages_are_split() {
     for (size, order) in PageSize::ALL.into_iter().zip([9u8, 11, 13]) {
@@ -306,8 +312,9 @@ fn large_folios_are_swapped_page_by_page() {
 }
 
 proptest! {
-    /// The same bytes are mapped and touched: larger pages never fault more often, nor take less memory. Enabled sizes give
-    /// the same folios, in bytes, where windows and all else are multiples of the larger page.
+    /// The same bytes are mapped and touched: with larger pages there are never more faults, and never less
+    /// memory is used. Enabled sizes give folios of the same bytes, as long as all windows and VMAs are
+    /// multiples of the larger base page.
     #[test]
     fn equal_bytes_on_all_sizes(
         areas in prop::collection::vec((1..40u64, any::<bool>()), 1..8),
@@ -319,7 +326,7 @@ proptest! {
             let (mut machine, mut mm) = boot("folios-6.12", size, &changes);
             let id = mm.parts.create_mm(Memcg::ROOT);
             let mut starts = Vec::new();
-            // Areas of multiples of 64 KiB, 4 MiB apart.
+            // VMAs whose lengths are multiples of 64 KiB, 4 MiB apart.
             for (number, &(length, aligned)) in areas.iter().enumerate() {
                 let start = ((number as u64 + 1) << 22) + if aligned { 0 } else { 3 << 16 };
                 let pages = (length << 16) >> size.shift();

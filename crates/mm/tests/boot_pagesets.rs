@@ -1,7 +1,9 @@
-//! What real kernels set up at boot, and after each write to vm.percpu_pagelist_high_fraction, on 15 machines.
+//! What real kernels set up at boot, and after each write to vm.percpu_pagelist_high_fraction, on 15
+//! machines.
 //!
-//! tests/data/boot-RELEASE.txt were read from Debian kernels in QEMU: for each machine (CPUs x MiB of each node) the
-//! managed pages, high, batch and, where /proc/zoneinfo prints them, high_min and high_max of each zone.
+//! tests/data/boot-RELEASE.txt were read from Debian kernels in QEMU: for each machine (CPUs x MiB of each
+//! node) the managed pages, high, batch and, if /proc/zoneinfo prints them, high_min and high_max of each
+//! zone.
 
 use machine::topology::{Cache, SharedBy};
 use machine::{Node, Topology};
@@ -25,7 +27,7 @@ struct Boot {
     cpus_of_nodes: Vec<u16>,
     mib: u64,
     min_free_kbytes: u64,
-    /// By fraction.
+    /// The zones for each value of the fraction.
     zones: Vec<(u64, Vec<ZoneLine>)>,
 }
 
@@ -72,7 +74,7 @@ fn boots(text: &str) -> Vec<Boot> {
     boots
 }
 
-/// The twin of a machine, booted with `fraction`.
+/// Boots the twin of a machine with `fraction`.
 fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> MemoryManager {
     let nodes = boot.cpus_of_nodes.len() as u8;
     let topology = Topology {
@@ -90,7 +92,7 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
         .collect();
     let settings = Settings {
         percpu_pagelist_high_fraction: fraction,
-        // Huge pages are off on machines with less than 512 MiB.
+        // Huge pages are off on machines with up to 512 MiB.
         transparent_hugepage: ThpSettings {
             enabled: if boot.mib > 512 { Enabled::Madvise } else { Enabled::Never },
             ..ThpSettings::default()
@@ -101,8 +103,8 @@ fn twin(boot: &Boot, variant: &str, zones: &[ZoneLine], fraction: u64) -> Memory
     MemoryManager::new(&topology, &memory, features, settings, Pcg64Mcg::new(1))
 }
 
-/// Within `percent` of what the kernel has: at boot it computes with pages that are managed at that moment, and
-/// frees its own start-up code and data only later.
+/// Whether the twin is within `percent` of the kernel. At boot the kernel computes with the pages that are
+/// managed at that moment, and frees its own init code and data only later.
 fn near(twin: i64, kernel: i64, percent: i64) -> bool {
     (twin - kernel).abs() * 100 <= kernel.abs() * percent
 }
@@ -125,7 +127,7 @@ fn check(release: &str, variant: &str, text: &str) {
                 assert_eq!(zone.batch, kernel.batch, "{what}: batch");
                 let fixed = *fraction > 0;
                 let bound = |name: &str, twin: i32, kernel: i32| {
-                    // Start-up code and data weigh more in a small machine.
+                    // Init code and data are a larger part of a small machine.
                     let percent = if boot.mib > 512 { 2 } else { 8 };
                     let close = near(twin.into(), kernel.into(), percent) || (twin - kernel).abs() <= 2;
                     let right = if fixed { twin == kernel } else { close };

@@ -1,4 +1,5 @@
-//! The buddy allocator against its definition: a set of free pages, cut into the largest aligned blocks that fit.
+//! The buddy allocator against its definition: the free blocks are the largest aligned blocks that the set of
+//! free pages can be cut into.
 
 mod small_machine;
 
@@ -12,10 +13,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 const KIB4: Geometry = Geometry::of(PageSize::Kib4);
 const MANAGED: std::ops::Range<Pfn> = 700..9000;
-/// Pages reserved at boot, behind a gap.
+/// Pages reserved at boot, behind a hole.
 const RESERVED: std::ops::Range<Pfn> = 9100..9400;
 
-/// Blocks of each order up to `most` that the pages of `free` form.
+/// Number of blocks of each order up to `most` that the pages of `free` form.
 fn blocks(most: u8, free: &BTreeSet<Pfn>) -> Vec<u64> {
     let mut counts = vec![0; most as usize + 1];
     let mut left = free.clone();
@@ -33,7 +34,7 @@ fn blocks(most: u8, free: &BTreeSet<Pfn>) -> Vec<u64> {
     counts
 }
 
-/// Runs of 2^order pages, aligned to their size, whose pages are all in `free`; ascending.
+/// Runs of 2^order pages, aligned to their size, whose pages are all in `free`, in ascending order.
 fn runs(free: &BTreeSet<Pfn>, order: u8) -> Vec<Pfn> {
     let size = 1 << order;
     (0..RESERVED.end)
@@ -48,7 +49,7 @@ enum Step {
         order: u8,
         migrate_type: usize,
     },
-    /// Of an order so much above that of the largest block.
+    /// Takes a run whose order is so much above `MAX_PAGE_ORDER`.
     TakeContiguous {
         above: u8,
     },
@@ -171,7 +172,7 @@ proptest! {
     ) {
         let (machine, _) = small_machine::boot(Series::PCP.variant("mainline-6.18").unwrap().features);
         let mut buddy = Buddy::new(Geometry::of(size), MANAGED, RESERVED.end);
-        // Holes at random places, and lines of records in random CPUs' caches.
+        // Holes in random places, and cache lines of records in the caches of random CPUs.
         let take = |buddy: &mut Buddy, order: u8, cpu: u16| {
             let mut visit = Visit::new(&machine, Cpu(cpu));
             (buddy.take(order, MigrateType::Movable, &mut visit), visit.cost)
@@ -195,7 +196,7 @@ proptest! {
             let free = |buddy: &Buddy| (0..NR_PAGE_ORDERS as u8).map(|o| buddy.nr_free(o)).collect::<Vec<u64>>();
             prop_assert_eq!(free(&buddy), free(&singly));
         }
-        // What is left is on the same lists in the same order.
+        // The rest is on the same lists in the same order.
         while let (Some(pfn), _) = take(&mut singly, 0, 0) {
             prop_assert_eq!(take(&mut buddy, 0, 0).0, Some(pfn));
         }
@@ -203,7 +204,7 @@ proptest! {
     }
 }
 
-/// The order-10 blocks in the order in which a zone hands them out.
+/// The blocks of order 10 in the order in which a zone hands them out.
 fn areas(mut buddy: Buddy) -> Vec<Pfn> {
     let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
@@ -216,7 +217,7 @@ fn areas(mut buddy: Buddy) -> Vec<Pfn> {
 fn areas_keep_their_turn_around_gigantic_pages() {
     let (machine, _) = small_machine::boot(Series::PCP.variant("pcp-base").unwrap().features);
     let mut visit = Visit::new(&machine, Cpu(0));
-    // Twelve areas; runs of four are 0 to 3, 4 to 7 and 8 to 11.
+    // Twelve blocks of order 10; aligned runs of four are 0 to 3, 4 to 7 and 8 to 11.
     let mut buddy = Buddy::new(KIB4, 0..12 << MAX_PAGE_ORDER, 0);
     assert_eq!(buddy.take_at_boot(12), Some(8 << MAX_PAGE_ORDER));
     assert_eq!(areas(buddy.clone()), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -224,7 +225,7 @@ fn areas_keep_their_turn_around_gigantic_pages() {
     assert_eq!(used, Some(0));
     assert_eq!(buddy.take_contiguous(12, &mut visit), Some((4 << MAX_PAGE_ORDER, 4)), "past the run in use");
     assert_eq!(areas(buddy.clone()), [1, 2, 3]);
-    // What is freed last is used first, and all of it before what was never used.
+    // The blocks freed last are used first, and all of them before those that were never used.
     buddy.put_contiguous(4 << MAX_PAGE_ORDER, 12, &mut visit);
     assert_eq!(areas(buddy), [7, 6, 5, 4, 1, 2, 3]);
 }

@@ -1,5 +1,5 @@
-//! The classic LRU against a slow, obviously right model of itself: one task of one memory cgroup reads pages of a file,
-//! two lists are vectors, and every read hits or misses, and evicts, as the model says.
+//! The classic LRU against a slow, obviously right model: one task of one memory cgroup reads pages of a
+//! file, the two lists are vectors, and every read hits or misses, and evicts, as the model says.
 
 use machine::{Costs, Cpu, Machine, Node, Topology};
 use mm::filemap::{Access, Read};
@@ -11,11 +11,13 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 
-/// So many that reclaim never finds enough changed to make statistics current; the test does before each read.
+/// So many CPUs that reclaim never finds enough changes to flush statistics; the test flushes them before
+/// each read.
 const CPUS: u16 = 64;
 const CPU: Cpu = Cpu(0);
 const FILE_PAGES: u32 = 2000;
-/// Pages that a group may have without having them on its lists: charged in advance, in a batch, or just reclaimed.
+/// Pages that a memcg may be charged for without having them on its lists: charged in advance, in a batch, or
+/// just reclaimed.
 const NOT_ON_LISTS: u64 = 63 + 31 + 33;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,24 +34,24 @@ struct Statistics {
     activations: u64,
 }
 
-/// Lists have their tail at the front.
+/// The model. The tail of a list is at its front.
 #[derive(Default)]
 struct Model {
     max: u64,
     batch: usize,
-    /// A change of the first patch of the series.
+    /// Whether distances are judged by the rule of the series' first patch.
     throttled: bool,
     resident: BTreeMap<u32, Page>,
     inactive: Vec<u32>,
     active: Vec<u32>,
     being_added: Vec<u32>,
     being_activated: Vec<u32>,
-    /// What evicted pages left: the age then, and whether they had been in the working set.
+    /// The shadows of evicted pages: the age at eviction, and whether the page had been in the working set.
     shadows: BTreeMap<u32, (u64, bool)>,
     age: u64,
     activations: u64,
     restores: u64,
-    /// As of the last flush.
+    /// The statistics as of the last flush.
     seen: Statistics,
     activations_at_last_reclaim: u64,
     charged: u64,
@@ -228,7 +230,7 @@ fn boot(features: Features, max: u64) -> (Machine<Category>, MemoryManager, Memc
     (Machine::new(topology, Costs::FREE), mm, memcg)
 }
 
-/// Reads in order, or at random from a part of the file.
+/// Reads in sequence, or at random from a part of the file.
 fn sequence() -> impl Strategy<Value = Vec<u32>> {
     let scan = (0..FILE_PAGES, 1..1000u32).prop_map(|(from, pages)| (from..from + pages).collect());
     let pages = prop_oneof![1..50u32, 1..FILE_PAGES];
@@ -249,7 +251,8 @@ proptest! {
 
     #[test]
     fn hits_and_evictions_are_those_of_the_model(features in features(), max in 180..1200u64, reads in sequence()) {
-        // The model keeps all shadows; the kernel does, too, as long as their nodes are no more than an eighth of the pages.
+        // The model keeps all shadows. So does the kernel, as long as there are no more nodes than an eighth
+        // of the pages.
         let nodes = ((max - NOT_ON_LISTS) / 8 - 1) as u32;
         let reads: Vec<u32> = reads.into_iter().map(|page| page % (64 * nodes)).collect();
         let (mut machine, mut mm, memcg) = boot(features, max);

@@ -1,4 +1,4 @@
-//! Compaction on a machine whose memory is scattered on purpose.
+//! Compaction on a machine whose memory has been fragmented.
 
 mod reclaim_machine;
 
@@ -20,8 +20,8 @@ struct Scattered {
     unmovable: Vec<Pfn>,
 }
 
-/// Fills the machine with single pages and frees three quarters of them, here and there; every `pinned`th page is the
-/// kernel's own.
+/// Fills the machine with single pages and frees three quarters of them, scattered; every `pinned`th page is
+/// an unmovable page of the kernel.
 fn scattered(variant: &str, pinned: usize) -> Scattered {
     let variant = Series::FOLIOS.variant(variant).unwrap();
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
@@ -121,7 +121,7 @@ fn large_folios_move_whole() {
         let stats = mm.parts.address_spaces.mthp_stats();
         (2..9).map(|order| stats.get(order, MthpStat::NrAnon)).collect::<Vec<_>>()
     };
-    // What is left of large folios is split, so that there is something to gather.
+    // The remains of large folios are split, so that there is something to compact.
     for page in (0..8000).step_by(64) {
         let _ = mm.enter(&mut machine, CPU).touch(process, start + page, true);
     }

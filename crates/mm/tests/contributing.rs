@@ -1,11 +1,11 @@
-//! What CONTRIBUTING.md says that a change takes is all that it takes, and the numbers are right.
+//! The changes that CONTRIBUTING.md describes are complete, and its numbers are right.
 //!
 //! ```text
 //!   CONTRIBUTING.md ─► blocks of `diff` ─┐
-//!   crates/machine, crates/mm ───────────┴─► a copy, changed ─► its test of pagesets: built, run, and passed
+//!   crates/machine, crates/mm ───────────┴─► a changed copy ─► its test of pagesets is built and passes
 //! ```
 //!
-//! A hunk says where it belongs by its lines alone, which have to be in the file once.
+//! A hunk is located by its lines alone, which must occur exactly once in the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,10 +15,10 @@ use std::process::Command;
 /// The test that the page adds a line to.
 const TEST: &str = "decay_of_a_grown_pageset";
 
-/// Files by their paths within the workspace.
+/// The content of files by path within the workspace.
 type Files = BTreeMap<String, String>;
 
-/// A place in a file: what is there, and what is to be.
+/// A hunk: lines of a file, and the lines that replace them.
 #[derive(Debug, PartialEq)]
 struct Hunk {
     file: String,
@@ -77,7 +77,7 @@ fn collect(root: &Path, path: &str, files: &mut Files) {
     }
 }
 
-/// A workspace of `machine` and `mm`, with the test of pagesets and nothing that only other tests need.
+/// A workspace of `machine` and `mm` with the test of pagesets, without what only other tests need.
 fn sources(root: &Path) -> Files {
     let mut files = Files::new();
     let paths = [
@@ -106,7 +106,8 @@ fn sources(root: &Path) -> Files {
     files
 }
 
-/// Makes a directory of files; what is the same already keeps its time, so that it need not be built again.
+/// Writes files into a directory. Files whose content is the same keep their time, so that cargo does not
+/// build them again.
 fn write(directory: &Path, files: &Files) {
     let mut old = Files::new();
     if directory.is_dir() {
@@ -124,7 +125,7 @@ fn write(directory: &Path, files: &Files) {
     }
 }
 
-/// Whether the test passes in a directory, and what cargo says.
+/// Runs the test in a directory. Returns whether it passes, and the output of cargo.
 fn passes(directory: &Path) -> (bool, String) {
     let output = Command::new(env!("CARGO"))
         .args([

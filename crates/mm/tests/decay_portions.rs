@@ -1,4 +1,4 @@
-//! A decay that releases its locks after every batch ends each batch with a whole block.
+//! A decay that releases its locks after each batch frees a whole block at the end of each batch.
 
 use mm::MigrateType;
 use mm::Series;
@@ -6,7 +6,7 @@ use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset};
 use mm::pcp::{PerCpuPages, list_index};
 
-/// Huge pages that one decay takes from a list of them.
+/// Huge pages that one decay frees from a pageset that has nothing else.
 fn huge_pages_decayed(variant: &str) -> usize {
     let f = Series::PCP.variant(variant).unwrap().features;
     let tuning =
@@ -26,8 +26,8 @@ fn huge_pages_decayed(variant: &str) -> usize {
     given.len()
 }
 
-/// Linux 6.18.44, reading a large file: count 198656, high 212635; one run of vmstat_update drained 32 huge pages
-/// where 2016 base pages were due.
+/// Linux 6.18.44, reading a large file: count 198656, high 212635. One run of vmstat_update drained 32 huge
+/// pages where 2016 base pages were due.
 #[test]
 fn every_batch_of_a_6_18_decay_frees_a_whole_huge_page() {
     assert_eq!(huge_pages_decayed("mainline-6.18"), 32);

@@ -1,4 +1,4 @@
-//! Memory tiers: what reclaim of fast memory moves to slow memory, and that it takes away nothing.
+//! Memory tiers: what reclaim of a fast node migrates to a slow one, and that it evicts nothing.
 
 mod reclaim_machine;
 
@@ -9,11 +9,11 @@ use mm::{Category, Event, MemoryManager, MigrateType, Placement, Request, Series
 
 const CPU: Cpu = Cpu(0);
 const FAST: Node = Node(0);
-/// Fast memory has 5500 pages, slow memory 3000.
+/// Pages of the process. The fast node has 5500 pages, the slow one 3000.
 const PAGES: u64 = 5000;
-/// Pages that somebody else wants of fast memory and keeps.
+/// Pages of the fast node that others allocate and keep.
 const WANTED: u64 = 1500;
-/// The first pages, which are used again and again.
+/// The first pages of the process, which are used again and again.
 const HOT: u64 = 1000;
 
 struct Host {
@@ -21,17 +21,17 @@ struct Host {
     mm: MemoryManager,
     process: MmId,
     start: Vpn,
-    /// For one of the pages that others want.
+    /// A request for one of the pages that others allocate.
     request: Request,
     got: u64,
     free_after_kswapd: i64,
-    /// Of hot and of cold pages, how many were in fast memory when half of the others' pages were there.
+    /// How many of the hot and of the cold pages were on the fast node when others had half of their pages.
     fast_halfway: [u64; 2],
 }
 
 impl Host {
-    /// A process that has stored to all of its memory, on a machine without swap; then others want fast memory, and kswapds
-    /// do what they can.
+    /// A process on a machine without swap that has stored to all of its memory. Then others allocate on the
+    /// fast node, and the kswapds do what they can.
     fn new(variant: &str, settings: &[(&str, &str)]) -> Host {
         let variant = Series::NUMA.variant(variant).unwrap();
         let (mut machine, mut mm) = reclaim_machine::boot_with_cpus_on(1, variant);
@@ -71,7 +71,7 @@ impl Host {
         self.mm.counters().get(event)
     }
 
-    /// Free pages of fast memory.
+    /// Free pages of the fast node.
     fn free(&self) -> i64 {
         self.mm
             .parts
@@ -83,7 +83,7 @@ impl Host {
             .sum()
     }
 
-    /// How many of `pages` are in fast memory.
+    /// How many of `pages` are on the fast node.
     fn fast(&self, pages: std::ops::Range<u64>) -> u64 {
         self.mm.parts.pages_by_node(self.process, self.start + pages.start..self.start + pages.end)[0]
     }
@@ -102,7 +102,8 @@ fn cold_pages_of_fast_memory_go_to_slow_memory() {
             (host.mm.parts.address_spaces.mm(host.process).rss(), host.count(Event::Pgfault)),
             (PAGES, PAGES)
         );
-        // Whoever has just looked knows little of who uses what.
+        // A kswapd that has just cleared accessed bits cannot tell hot pages from cold ones, so only the
+        // second half counts.
         let (hot, cold) =
             (host.fast_halfway[0] - host.fast(0..HOT), host.fast_halfway[1] - host.fast(HOT..PAGES));
         assert!(hot < cold / 20, "lru_gen {lru}: {hot} hot pages moved, {cold} cold ones");
@@ -134,7 +135,7 @@ fn tiering_keeps_room_for_what_is_promoted() {
 #[test]
 fn what_finds_no_room_below_stays() {
     let mut host = Host::new("numa-6.12", &[("numa/demotion_enabled", "1")]);
-    // As much as slow memory has left, and more.
+    // Others allocate as many pages as the slow node has left, and more on the fast one.
     let (fast, slow) = (host.request, Request { placement: Placement::Bind(Node(1)), ..host.request });
     for request in [slow, fast] {
         while host.mm.enter(&mut host.machine, CPU).alloc(&request).is_some() {

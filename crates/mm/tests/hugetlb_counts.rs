@@ -1,17 +1,17 @@
-//! How often translation caches are flushed, hugetlb_lock is taken and pages are moved, for every variant and several
-//! sizes: exact numbers, by the definition of each variant.
+//! How often TLBs are flushed, hugetlb_lock is taken and pages are moved, for every variant and several sizes
+//! of pools: exact numbers from the definition of each variant.
 
 mod hugetlb_machine;
 
 use hugetlb_machine::{Host, features};
 use mm::Event;
 
-/// The sizes of pools: below, at and above the 64 pages whose struct pages one PMD maps.
+/// Sizes of pools: below, at and above the 64 pages whose struct pages one PMD maps.
 const SIZES: [u64; 5] = [1, 63, 64, 65, 130];
 
-/// Flushes (all, ranges) of growing by n pages with s splits, then of shrinking to none.
+/// TLB flushes (all, ranges) for growing by n pages with s splits, and for shrinking to none.
 type Flushes = fn(n: u64, s: u64) -> [(u64, u64); 2];
-/// Holds of hugetlb_lock of growing by n pages, and of shrinking to none.
+/// Acquisitions of hugetlb_lock for growing by n pages, and for shrinking to none.
 type Holds = fn(n: u64) -> [u64; 2];
 
 const VARIANTS: &[(&str, Flushes, Holds)] = &[
@@ -79,7 +79,7 @@ fn pages_of_a_pool_of_130() {
         let shrunk = host.resize(0);
         assert_eq!(shrunk.get(Event::VmemmapPagesAllocated), 130 * 7, "{variant}");
         assert_eq!(shrunk.get(Event::VmemmapPagesFreed), 0, "{variant}");
-        // The page that was freed last is the first to be taken.
+        // The page that was freed last is taken first.
         let again = host.resize(1);
         assert_eq!(
             (again.get(Event::VmemmapPmdSplits), again.memmap),
@@ -109,7 +109,7 @@ fn without_optimisation_growth_still_flushes_twice() {
     }
 }
 
-/// Recorded on a 6.18 kernel: one optimised page, the sysctl off, two more pages, then none.
+/// Recorded on a 6.18 kernel: one optimised page, then two more with the sysctl off, then none.
 #[test]
 fn a_mixed_pool_restores_what_was_optimised() {
     let mut host = Host::new(features("mainline-6.18"), 1, 8192);
@@ -132,7 +132,7 @@ fn the_same_size_again_takes_locks_and_flushes_nothing() {
     }
 }
 
-/// 9 broadcasts of do_sync_core on a 6.18 kernel with the first and the last optimised page, none in between.
+/// 9 broadcasts of do_sync_core on a 6.18 kernel for the first and the last optimised page, none in between.
 #[test]
 fn the_first_and_the_last_optimised_page_patch_code() {
     let mut host = Host::new(features("mainline-6.18"), 1, 8192);

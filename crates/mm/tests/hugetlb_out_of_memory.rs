@@ -1,5 +1,5 @@
-//! Memory that is short: every allocation of a resize made to fail, one at a time and at random. No page is lost, and
-//! everything that must hold does.
+//! Memory shortage: every allocation of a resize is made to fail, one at a time and at random. No page is
+//! lost, and all invariants hold.
 
 mod hugetlb_machine;
 
@@ -10,13 +10,14 @@ use mm::hugetlb::policy::PoolCounters;
 use mm::{Event, MigrateType, Placement, Request, Series};
 use proptest::prelude::*;
 
-/// Pages of the pool that is grown and shrunk.
+/// Pages that the pool grows to before it shrinks.
 const PAGES: u64 = 130;
 
 fn end_of(host: &mut Host, case: &str, boot: i64) {
     host.mm.set("fail_page_alloc/nth", "0").unwrap();
     host.mm.set("fail_page_alloc/ppm", "0").unwrap();
-    // What could not be restored is surplus now and leaves once it is asked for as persistent.
+    // Pages whose vmemmap could not be restored are surplus now; they are freed once they have been made
+    // persistent again.
     let pages = host.mm.parts.hugetlb.hstates()[0].counters().nr;
     host.resize(pages);
     host.resize(0);
@@ -53,7 +54,8 @@ fn every_single_allocation_may_fail() {
     }
 }
 
-/// As merged: what was restored before memory ran out is freed first, then the rest is tried again.
+/// As merged: pages that were restored before memory ran out are freed first, then the others are tried
+/// again.
 #[test]
 fn a_failure_in_the_middle_gives_memory_back_and_goes_on() {
     let mut host = Host::new(features("mainline-6.7"), 1, 4096);
@@ -65,7 +67,7 @@ fn a_failure_in_the_middle_gives_memory_back_and_goes_on() {
     assert_eq!(host.mm.parts.hugetlb.hstates()[0].counters(), PoolCounters::default());
 }
 
-/// Takes all memory but `pages`.
+/// Allocates all memory except `pages` pages.
 fn take_all_but(host: &mut Host, pages: u64) -> Vec<(u32, u8)> {
     let mut held = Vec::new();
     for order in [10, 9, 3, 0] {
@@ -101,7 +103,7 @@ fn with_no_memory_at_all_pages_stay_as_surplus() {
     assert_eq!(pool.max, 0);
 }
 
-/// What may happen to pools.
+/// An operation on pools.
 #[derive(Clone, Debug)]
 enum Step {
     Resize(u64),
@@ -135,7 +137,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does a step; `used` are the pages that programs have, and how they got them. A promise is redeemed only where there is one.
+/// Does a step. `used` are the pages that programs have, and how they got them. A program uses a reservation
+/// only if there is one.
 fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
     let Host { machine, mm } = host;
     match *step {
@@ -155,7 +158,7 @@ fn apply(host: &mut Host, step: &Step, used: &mut Vec<(Folio, Use)>) {
         Step::Put { which, again } => {
             if !used.is_empty() {
                 let (folio, how) = used.swap_remove(which % used.len());
-                // A promise holds again only where the page that kept it stays in the pool.
+                // A reservation is restored only if the page that it was used for stays in the pool.
                 let stays = mm.parts.hugetlb.hstates()[0].counters().surplus == 0;
                 mm.enter(machine, WRITER).put_huge_page(folio, again && stays && how == Use::Reserved);
             }
@@ -201,14 +204,15 @@ proptest! {
 #[test]
 fn compaction_passes_over_hugetlb_pages() {
     let mut host = Host::new(features("hugetlb-base"), 2, 1024);
-    // Vmemmap pages that were given back are left, one by one.
+    // The vmemmap pages that were freed remain, one by one.
     host.mm.set("vm.min_free_kbytes", "1024").unwrap();
     let counted = host.resize(2000);
     let pool = host.mm.parts.hugetlb.hstates()[0].counters();
     assert!((900..2000).contains(&pool.nr), "{pool:?}");
     let (scanned, stalls) =
         (counted.events.get(Event::CompactMigrateScanned), counted.events.get(Event::CompactStall));
-    // Little else is left in the zones, so a pass looks at each huge page at most, not at its 512 base pages.
+    // Little else is left in the zones, so a pass looks at each huge page at most once, and not at its 512
+    // base pages.
     assert!(stalls > 0 && scanned > 0, "{stalls} stalls");
     assert!(scanned <= stalls * pool.nr, "{scanned} scanned in {stalls} stalls");
 }

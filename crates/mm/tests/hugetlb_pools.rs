@@ -1,4 +1,4 @@
-//! Pools as their files show them: surplus, nodes, cursors, refused writes, pages in use.
+//! Pools as their files show them: surplus, counts of nodes, cursors, refused writes, pages in use.
 
 mod hugetlb_machine;
 
@@ -16,7 +16,7 @@ fn of_node(host: &Host, node: u8) -> u64 {
     host.mm.parts.hugetlb.hstates()[0].counters_of(Node(node)).nr
 }
 
-/// Ten pages, six of them in use, one of the rest promised.
+/// Ten pages, of which six are in use and one of the others is reserved.
 fn half_used() -> Host {
     let mut host = Host::new(features("mainline-6.18"), 1, 4096);
     host.resize(10);
@@ -84,7 +84,7 @@ fn a_count_that_overflows_a_node_grows_until_memory_ends() {
 #[test]
 fn growth_that_finds_nothing_flushes_an_empty_list() {
     let mut host = Host::new(features("mainline-6.18"), 1, 1024);
-    // Struct pages that growth gives back are memory for more growth.
+    // Growth frees struct pages, which makes memory for more growth.
     while host.resize(1_000_000).get(Event::HtlbBuddyAllocSuccess) > 0 {}
     let again = host.resize(1_000_000);
     assert_eq!((again.flushes(), again.holds()), ((2, 0), 3));
@@ -97,7 +97,7 @@ fn what_the_kernel_refuses() {
     let invalid =
         |file: &str, value: &str| Some(WriteError::Invalid { file: file.into(), value: value.into() });
     let sysfs = "hugepages-2048kB/nr_hugepages";
-    // As a 6.18 kernel answers.
+    // The answers of a 6.18 kernel.
     for value in ["-5", "abc", "99999999999999999999999", ""] {
         assert_eq!(refused("vm.nr_hugepages", value), invalid("vm.nr_hugepages", value));
     }
@@ -189,8 +189,8 @@ fn parts_of_a_gigantic_page_enter_the_pool_in_steps() {
     }
 }
 
-/// From 6.10 on each request waits for readers: one for a page that is restored, one for each of its parts. From 6.12 on
-/// there is one of each kind for all pages of a node.
+/// From 6.10 on, each demotion waits for RCU grace periods: one for a page that is restored, one for each
+/// page that it is split into. From 6.12 on there is one of each kind for all pages of a node.
 #[test]
 fn demotion_in_batches_waits_less_often() {
     for (variant, waits) in
@@ -221,7 +221,7 @@ fn more_than_there_is_ends_where_memory_ends() {
     }
 }
 
-/// Before 6.9 boot moves the pool's own cursor, later each thread has one.
+/// Before 6.9 boot moves the cursor of the pool; later each thread has a cursor of its own.
 #[test]
 fn growth_goes_on_at_the_node_where_boot_ended() {
     for (variant, order, next) in [
@@ -251,7 +251,8 @@ fn pages_of_boot_time() {
     ] {
         let mut host = Host::new(features(variant), 2, 8192);
         host.mm.set("hugepages-2048kB/boot", "100").unwrap();
-        // As many as two a node are: the machine has not CPUs enough for a quarter of them to be as many.
+        // 4 threads are two for each node. A quarter of the CPUs, the later default, would be fewer on this
+        // machine.
         host.mm.set("hugepage_alloc_threads", "4").unwrap();
         host.mm.set("hugepages-1048576kB/boot", "4").unwrap();
         host.mm.enter(&mut host.machine, WRITER).boot_huge_pages();
@@ -260,7 +261,7 @@ fn pages_of_boot_time() {
             [100, 4],
             "{variant}"
         );
-        // Each of four threads begins at the first node with its 25 pages.
+        // Each of four threads begins its 25 pages at the first node.
         let expected = if threads == 4 { (52, 48) } else { (50, 50) };
         assert_eq!((of_node(&host, 0), of_node(&host, 1)), expected, "{variant}");
         assert_eq!(host.mm.parts.hugetlb.nr_optimized(), 104, "{variant}");

@@ -1,5 +1,6 @@
-//! What must hold after every step, under random demand on a small machine with two nodes and four zones, for every
-//! variant: pages are conserved, no page is on two lists, free buddies have merged, counters and lists agree.
+//! Invariants of the page allocator after every step of random demand, on a small machine with two nodes and
+//! four zones, for every variant: pages are conserved, no page is on two lists, free buddies have merged,
+//! counters and lists agree.
 
 mod small_machine;
 
@@ -27,7 +28,7 @@ enum Step {
     AllocContig { cpu: u16, order: u8, node: u8 },
 }
 
-/// The frames of the struct pages of `node`, which no step has freed yet.
+/// The frames of the struct pages of `node` that no step has freed yet.
 fn memmap(mm: &MemoryManager, node: u8) -> Range<Pfn> {
     let mut maps = mm.parts.allocator.zones().iter().filter(|zone| zone.node == Node(node)).map(Zone::memmap);
     maps.find(|map| !map.is_empty()).expect("a map of this node")
@@ -142,7 +143,8 @@ proptest! {
                 prop_assert!(zone.high_min <= zone.high_max);
             }
         }
-        // Everything given back and drained is what was there after boot, except for types of pageblocks.
+        // Once everything is freed and drained, the free blocks are those from after boot, except for the
+        // types of pageblocks.
         for (pfn, order) in held {
             free(&mut mm.enter(&mut machine, Cpu(0)), pfn, order);
         }
@@ -156,8 +158,8 @@ proptest! {
         fresh.enter(&mut machine, Cpu(0)).drain_all_pages();
         for ((zone, fresh), set_aside) in mm.parts.allocator.zones().iter().zip(fresh.parts.allocator.zones()).zip(set_aside) {
             prop_assert_eq!(zone.buddy.free_pages(), fresh.buddy.free_pages());
-            // A pageblock set aside for atomic requests does not merge with its neighbour, and giving it back
-            // does not merge them either; below the order of pageblocks types are no barrier.
+            // A pageblock set aside for atomic requests does not merge with its neighbour, and does not when
+            // it is given back either. Below the order of pageblocks, types are no barrier to merging.
             let orders = if set_aside { 0..=PAGEBLOCK_ORDER - 1 } else { 0..=MAX_PAGE_ORDER };
             for order in orders {
                 prop_assert_eq!(zone.buddy.nr_free(order), fresh.buddy.nr_free(order), "order {}", order);
@@ -165,7 +167,7 @@ proptest! {
         }
     }
 
-    /// Many requests in one go are as many single ones.
+    /// Many requests in one call do the same as many single ones.
     #[test]
     fn private_paths_are_many_single_ones(
         features in features(),

@@ -1,4 +1,4 @@
-//! What khugepaged makes of small pages, and when.
+//! What khugepaged collapses, and when.
 
 mod reclaim_machine;
 
@@ -24,7 +24,8 @@ struct Host {
 }
 
 impl Host {
-    /// A process with so many pages mapped, none of them in large folios, as huge pages are allowed only from now on.
+    /// A process with so many pages mapped, of which `stored` are in single pages, as huge pages are enabled
+    /// only after that.
     fn new(variant: &str, pages: u64, stored: impl IntoIterator<Item = u64>) -> Host {
         let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
         let process = mm.parts.create_mm(Memcg::ROOT);
@@ -46,7 +47,7 @@ impl Host {
         self.mm.set(&format!("transparent_hugepage/khugepaged/{file}"), &value.to_string()).unwrap();
     }
 
-    /// Runs khugepaged to the end of its round; when it goes on.
+    /// Runs khugepaged to the end of its round. Returns when it continues.
     fn round(&mut self) -> Time {
         let now = self.machine.now(CPU);
         while self.mm.khugepaged_due() <= now {
@@ -82,7 +83,8 @@ fn small_pages_become_a_huge_one() {
     assert_eq!(host.mm.parts.address_spaces.mthp_stats().get(9, MthpStat::NrAnon), 2);
 }
 
-/// A page in a batch of another CPU cannot be collapsed; a round begins with emptying the batches of all.
+/// A page in a batch of another CPU cannot be collapsed, so a round begins with draining the batches of all
+/// CPUs.
 #[test]
 fn pages_in_the_batches_of_other_cpus_are_collapsed() {
     let mut host = Host::new("folios-6.8", 512, 0..511);
@@ -134,12 +136,13 @@ fn limits_of_what_is_collapsed() {
             host.count(Event::ThpScanExceedSharePte),
         )
     };
-    // Of the parent's pages 312 are shared with the child, and all of the child's but 200.
+    // 312 of the parent's pages are shared with the child, and all except 200 of the child's.
     assert_eq!(shared(312), (2, 512, 0));
     assert_eq!(shared(311), (0, 512, 2));
 }
 
-/// Pages in swap are read, if they are not too many and half of all are in use.
+/// Swapped-out pages are read in first, if there are not too many of them and at least half of all pages are
+/// young.
 #[test]
 fn what_is_in_swap_comes_back_first() {
     for (out, most, result) in [(16, 64, (1, 512, 0)), (65, 64, (0, 447, 1)), (300, 400, (0, 212, 0))] {
@@ -154,7 +157,7 @@ fn what_is_in_swap_comes_back_first() {
         (host.process, host.start) = (process, start);
         host.mm.enter(&mut host.machine, CPU).madvise(process, start..start + 512, Advice::NoHugePage);
         (0..512).for_each(|page| host.store(page));
-        // Another one in the group takes memory from it, and goes again.
+        // Another process of the memcg takes memory from it and exits.
         let swapped = |host: &Host| 512 - host.rss();
         let other = host.mm.parts.create_mm(memcg);
         let place =
@@ -169,7 +172,7 @@ fn what_is_in_swap_comes_back_first() {
         }
         host.mm.enter(&mut host.machine, CPU).exit_mm(other);
         host.mm.parts.lrus.memcg_mut(memcg).max = u64::MAX;
-        // Exactly so many are out; the others are in use.
+        // Exactly so many pages are swapped out; the others are young.
         for page in 0..512 {
             let is_out = host.mm.parts.address_spaces.pte(process, start + page).swap_entry().is_some();
             if !is_out || swapped(&host) > out {
@@ -188,7 +191,7 @@ fn what_is_in_swap_comes_back_first() {
 fn without_a_block_it_sleeps_for_longer_once_a_round() {
     let mut host = Host::new("folios-6.8", 512 * 4, (0..4).map(|huge| huge * 512));
     host.set("defrag", 0);
-    // One page of each block of 512 that is free is taken.
+    // One page of each free block of order 9 is allocated.
     let mut taken = Vec::new();
     let request = mm::Request::new(9, mm::MigrateType::Movable, mm::Placement::Local);
     let request = mm::Request { effort: mm::allocator::request::Effort::LIGHT, ..request };
@@ -217,7 +220,7 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
     assert!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed > 0);
 }
 
-/// 7.2 makes 64 KiB where there is too little for 2 MiB.
+/// 7.2 makes folios of 64 KiB where there is too little for 2 MiB.
 #[test]
 fn smaller_folios_where_there_is_too_little() {
     for (variant, large) in [("folios-7.2", 32), ("folios-6.12", 0)] {
@@ -232,7 +235,7 @@ fn smaller_folios_where_there_is_too_little() {
         assert_eq!(host.pages_by_order(4), large, "{variant}");
         assert_eq!(host.rss(), 38);
     }
-    // The creep: with 511 one page is enough for the largest.
+    // The "creep": with `max_ptes_none` at 511, one page is enough for the largest order.
     let mut host = Host::new("folios-7.2", 512, [100]);
     host.round();
     assert_eq!(host.pages_by_order(9), 512);
@@ -270,7 +273,8 @@ fn decisions_of_a_scan() {
     }
 }
 
-/// The walk of 7.2, as it is written down: from the largest order down, then on by what was made or given up.
+/// The walk of 7.2 as it is written: from the largest order down, and on by the order that was collapsed or
+/// given up.
 fn windows_by_definition(
     orders: Orders,
     none: u32,
@@ -309,7 +313,8 @@ fn windows_by_definition(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Walking through windows is halving: what is not made whole is made of its halves.
+    /// The walk through windows amounts to halving: a window that is not collapsed as a whole is tried in its
+    /// halves.
     #[test]
     fn windows_are_halved(
         size in prop::sample::select(PageSize::ALL.to_vec()),

@@ -1,4 +1,4 @@
-//! Where the struct pages of each node's memory are, and gigantic pages of a whole machine.
+//! Where the struct pages of each node are, and gigantic pages of a whole machine.
 
 use machine::memblock::{Layout, ZoneSpan};
 use machine::{Cpu, Machine, Memblock, Node, PageSize, Profile};
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 
 const SECTION: u64 = 32_768;
-/// 1 GiB.
+/// The order of a page of 1 GiB.
 const GIGANTIC: u8 = 18;
 
-/// Frames of the struct pages of `pages` pages and of those frames themselves, found by trying.
+/// Frames of the struct pages of `pages` pages and of these frames themselves, found by trying.
 fn frames(pages: u64) -> u64 {
     (0u64..).find(|sections| pages + 512 * sections <= SECTION * sections).unwrap() * 512
 }
@@ -44,7 +44,7 @@ proptest! {
             prop_assert!(map.start % 512 == 0 && map.start - last.free.end < 512);
             let mapped = u64::from(map.start) - start / SECTION * SECTION;
             prop_assert_eq!(map.len() as u64, frames(mapped));
-            // Zones are cut at 16 MiB and 4 GiB of memory as it would be numbered without maps.
+            // Zone boundaries are at 16 MiB and 4 GiB of memory as it would be numbered without memory maps.
             let without_maps = start - start % SECTION - u64::from(node) * pages;
             for range in lower {
                 let until = u64::from(range.free.end) - without_maps;
@@ -73,7 +73,7 @@ fn boot(mib_per_node: u64) -> (Machine<mm::Category>, MemoryManager) {
 
 #[test]
 fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
-    // With its maps, this much memory makes the second node start at a multiple of 1 GiB.
+    // With its memory map, this much memory makes the second node start at a multiple of 1 GiB.
     let (mut machine, mut mm) = boot(15_100);
     let normal = mm.parts.allocator.zones().iter().rfind(|zone| zone.node == Node(1)).unwrap();
     let (managed, span) = (normal.managed, normal.buddy.span());
@@ -90,7 +90,7 @@ fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     assert_eq!(first, span.start);
     assert!(machine.now(Cpu(0)) > machine::Time::ZERO);
     held.push(first);
-    // One page in use spoils the run that it is in; a page in a pageset does not.
+    // A page in use spoils the run that it is in; a page in a pageset does not.
     let request = Request::new(0, MigrateType::Movable, Placement::Bind(Node(1)));
     let page = mm.enter(&mut machine, Cpu(5)).alloc(&request).unwrap();
     let rest = std::iter::from_fn(|| mm.enter(&mut machine, Cpu(0)).alloc_contig(GIGANTIC, Node(1)))
@@ -113,18 +113,19 @@ fn boot_takes_gigantic_pages_from_the_end_and_later_ones_come_from_the_start() {
     assert_eq!((normal.managed, normal.buddy.free_pages()), (managed, managed));
 }
 
-/// What is free after boot of a machine of this many nodes, each of this many MiB.
+/// Free memory after boot of a machine with so many nodes of so many MiB each.
 fn booted(memblock: Memblock, page_size: PageSize, nodes: u8, mib: u64) -> Vec<MemoryRange> {
     let mut profile = Profile::parse(include_str!("../../../machines/intel-2s-128.toml")).unwrap();
     (profile.topology.nodes, profile.topology.memory_mib_per_node) = (nodes, mib);
     booted_memory(&Profile { memblock, page_size, ..profile })
 }
 
-/// What /proc/zoneinfo showed of a zone: node, zone, start_pfn, spanned, present, managed.
+/// A zone as /proc/zoneinfo showed it: node, zone, start_pfn, spanned, present, managed.
 type Seen = (u8, ZoneType, Pfn, u64, u64, u64);
 
-/// Machines whose /proc/zoneinfo was recorded: what QEMU 10 was told with Debian's kernels 6.1.192, 6.12.95 and 6.18.15, and a
-/// virtual machine of 24.5 GiB with 6.18.44 whose memory below 4 GiB ends at 3 GiB.
+/// Machines whose /proc/zoneinfo was recorded: what QEMU 10 was started with for Debian's kernels 6.1.192,
+/// 6.12.95 and 6.18.15, and a virtual machine of 24.5 GiB with 6.18.44 whose memory below 4 GiB ends at 3
+/// GiB.
 fn recorded() -> Vec<(&'static str, u64, u8, u64, Vec<Seen>)> {
     use ZoneType::{Dma, Dma32, Normal};
     let qemu = |name, mib, rest: &[Seen]| {
@@ -189,8 +190,8 @@ fn zones_known_from_zoneinfo_are_those_of_the_machine() {
     }
 }
 
-/// Zones begin and end where they do, to the page; what a kernel holds of them besides is a figure that is the same for all
-/// releases, whose kernels have 31 to 39 MiB.
+/// Zones begin and end at the recorded pages. How much a kernel holds of them is one figure for all releases,
+/// whose kernels have 31 to 39 MiB.
 #[test]
 fn zones_follow_from_where_memory_lies() {
     for (name, firmware_kib, nodes, mib, zones) in recorded() {

@@ -1,4 +1,4 @@
-//! Memory that stays, and what that means to large folios (trap 15 among others).
+//! mlock, and what it means for large folios (trap 15 among others).
 
 mod reclaim_machine;
 mod swap_host;
@@ -10,7 +10,7 @@ use mm::huge_memory::stats::MthpStat;
 use mm::lruvec::LruList;
 use swap_host::{CPU, Host};
 
-/// What of a process is locked, by page of its memory.
+/// The pages of a process's memory whose folios are mlocked.
 fn locked(host: &Host) -> Vec<u64> {
     let is_locked = |page: &u64| {
         let id = host.mm.parts.address_spaces.pte(host.process, host.start + page).folio();
@@ -37,7 +37,8 @@ fn in_memory(host: &Host) -> Vec<u64> {
     (0..host.pages).filter(is_mapped).collect()
 }
 
-/// The classic LRU asks statistics whether inactive lists are short; no time passes here in which they would be flushed.
+/// Reclaims as much of the memcg as it can. The classic LRU reads statistics to find out whether its inactive
+/// lists are too short, so they are flushed before each pass: no time passes here in which they would be.
 fn press_hard(host: &mut Host) {
     for _ in 0..4 {
         host.mm.parts.lrus.flush_stats(Time::ZERO);
@@ -45,7 +46,8 @@ fn press_hard(host: &mut Host) {
     }
 }
 
-/// Of pages that are locked, locked first, put onto the unevictable list, and taken off it again.
+/// Pages in mlocked folios, and the counters of pages that were mlocked, moved to the unevictable list, and
+/// moved off it again.
 fn counted(host: &Host) -> [u64; 4] {
     let events = [Event::UnevictablePgsMlocked, Event::UnevictablePgsCulled, Event::UnevictablePgsRescued];
     let [mlocked, culled, rescued] = events.map(|event| host.count(event));
@@ -67,7 +69,7 @@ fn locked_areas_get_large_folios() {
     }
 }
 
-/// Trap 15.
+/// Trap 15: a large folio is mlocked only if the VMA has all of it.
 #[test]
 fn a_folio_is_locked_only_if_it_lies_wholly_inside() {
     for (variant, lru_gen) in
@@ -80,7 +82,8 @@ fn a_folio_is_locked_only_if_it_lies_wholly_inside() {
         assert_eq!(locked(&host), (16..32).collect::<Vec<_>>(), "{variant}");
         assert_eq!(counted(&host), [16, 16, 16, 0]);
         press_hard(&mut host);
-        // Of the first folio, what comes before the lock has gone. The third is locked from its first page on.
+        // Of the first folio, the pages before the lock have been evicted. The third folio is locked from its
+        // first page on.
         assert_eq!(in_memory(&host), (8..48).collect::<Vec<_>>(), "{variant}");
         assert_eq!((host.large(), host.stat(4, MthpStat::Split)), (40, 0), "none was split: {variant}");
         munlock(&mut host, 8..40);
@@ -106,14 +109,15 @@ fn unlocking_or_unmapping_a_part_unlocks_the_folio() {
         let others: Vec<u64> = (0..16).chain(32..64).collect();
         assert_eq!(locked(&host), others);
         assert_eq!(host.count(Event::UnevictablePgsMunlocked), 16);
-        // Once it is split, its pages are locked by themselves. Reclaim splits only what is partly unmapped.
+        // Once the folio is split, its pages are mlocked one by one. Reclaim splits only folios that are
+        // partially mapped.
         host.press(1);
         let again: Vec<u64> = (0..64).filter(|&page| page != 20).collect();
         assert_eq!((locked(&host) == again, host.stat(4, MthpStat::Split)), (unmap, unmap.into()));
     }
 }
 
-/// A fault does not look whether all of a large folio that it maps is locked.
+/// A fault does not check whether the `VM_LOCKED` VMA has all of a large folio that it maps.
 #[test]
 fn what_comes_back_from_swap_is_locked_when_reclaim_meets_it() {
     let mut host = Host::new("mainline-6.12", "64K", 64, 4096, true);
@@ -123,7 +127,7 @@ fn what_comes_back_from_swap_is_locked_when_reclaim_meets_it() {
     assert_eq!((host.stat(4, MthpStat::Swpin), host.mm.parts.address_spaces.nr_mlock()), (4, 0));
     host.press(1);
     assert_eq!((in_memory(&host).len(), counted(&host)), (64, [64, 64, 64, 0]));
-    // Single pages are at once.
+    // Single pages are mlocked at once.
     let mut host = Host::new("mainline-6.12", "64K", 64, 4096, false);
     host.store_to_all();
     host.swap_out();
@@ -152,7 +156,7 @@ fn a_child_has_nothing_locked() {
     mlock(&mut host, 0..32);
     let child = host.mm.enter(&mut host.machine, CPU).fork_mm(host.process);
     assert!(host.mm.parts.address_spaces.mm(child).vmas.iter().all(|vma| !vma.flags.has(VmFlags::LOCKED)));
-    // The copy is the parent's, and locked; the folio that it leaves behind is the child's, and not.
+    // The copy is the parent's, and mlocked; the folio that it leaves is the child's, and not mlocked.
     host.touch(3, true);
     host.mm.validate(0);
     assert_eq!(locked(&host), [&[3][..], &(16..32).collect::<Vec<_>>()].concat());

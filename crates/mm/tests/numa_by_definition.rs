@@ -1,8 +1,9 @@
-//! NUMA balancing against a slow and plain model of it ([`numa_model`]): whatever processes map, protect, fork and touch, the same
-//! areas are scanned, entries hidden and pages moved, and the same is learnt of it, in every kernel.
+//! NUMA balancing against a slow, plain model of it ([`numa_model`]): whatever processes map, protect, fork
+//! and touch, the same VMAs are scanned, the same PTEs made PROT_NONE and the same pages migrated, and the
+//! same statistics follow, in every kernel.
 //!
 //! ```text
-//!   steps ──┬──► MemoryManager ──┐ after each:   areas, records, offsets, sequences, entries, nodes of pages,
+//!   steps ──┬──► MemoryManager ──┐ after each:   areas, records, offsets, sequences, PTEs, nodes of pages,
 //!           └──► Model ──────────┘               reasons to skip, counters, faults, groups, periods
 //!
 //!   areas ──┬──► pass            ┐               ranges and reasons, in order
@@ -33,10 +34,10 @@ use reclaim_machine::{CPUS, boot};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Pages that processes use, across six page tables.
+/// The pages that processes use; they span six page tables.
 const FIRST: u64 = 700;
 const PAGES: u64 = 2600;
-/// So many processes and threads at most, and pages of all of them.
+/// The most processes and threads at a time, and the most pages of all of them.
 const PROCESSES: usize = 4;
 const TASKS: usize = 10;
 const MAPPED: usize = 2000;
@@ -63,7 +64,7 @@ enum Step {
 fn pages() -> impl Strategy<Value = Range<u64>> {
     let length = prop_oneof![1..40u64, 1..900u64];
     let any = (0..PAGES, length).prop_map(|(from, length)| FIRST + from..FIRST + (from + length).min(PAGES));
-    // Some that threads share.
+    // Pages that threads share.
     prop_oneof![4 => any, 1 => Just(FIRST + 300..FIRST + 340)]
 }
 
@@ -106,15 +107,16 @@ fn settings() -> impl Strategy<Value = Settings> {
     )
 }
 
-/// The twin and the model, side by side. Processes and tasks have the same numbers in both.
+/// The twin and the model side by side. Processes and tasks have the same numbers in both.
 struct Both {
     machine: Machine<Category>,
     mm: MemoryManager,
     file: FileId,
     model: Model,
-    /// Of those that have ended, nothing.
+    /// The address space of each process; `None` once it has exited.
     spaces: Vec<Option<MmId>>,
-    /// Skipped areas of those that have ended; the twin's heat map adds those of the next address space of that number.
+    /// How often areas of processes that have exited were skipped. The twin's heat map adds to them those of
+    /// the next address space with the same number.
     ended: BTreeMap<MmId, Skipped>,
     tasks: Vec<TaskId>,
 }
@@ -143,7 +145,7 @@ impl Both {
         both
     }
 
-    /// Among them one that looks like nobody: 255 modulo 256.
+    /// The PID of the next task. One of them is 255 modulo 256, which stands for no task in a `cpupid`.
     fn pid(&self) -> u32 {
         250 + self.tasks.len() as u32
     }
@@ -192,7 +194,7 @@ impl Both {
         self.model.map(process, area);
     }
 
-    /// A process that has ended, or will.
+    /// Ends a process and its threads.
     fn end(&mut self, process: usize) {
         let threads = (0..self.tasks.len())
             .filter(|&task| self.model.tasks[task].is_alive && self.model.tasks[task].process == process);
@@ -319,7 +321,7 @@ impl Both {
         }
     }
 
-    /// Touches what may be touched so.
+    /// Touches those of `pages` whose rights allow it.
     fn touch(&mut self, cpu: usize, pages: Range<u64>, write: bool) {
         let Some(task) = self.model.running[cpu] else { return };
         let process = self.model.tasks[task].process;
@@ -337,7 +339,7 @@ impl Both {
         }
     }
 
-    /// Panics with what differs.
+    /// Panics if the twin and the model differ.
     fn check(&mut self) {
         self.mm.enter(&mut self.machine, Cpu(0)).lru_add_drain_all();
         let counted = [
@@ -459,7 +461,7 @@ fn state_of(record: &Record) -> NumabState {
     }
 }
 
-/// What a kernel has of a record.
+/// Those parts of a record that exist in a kernel.
 fn known(kernel: Kernel, record: NumabState) -> NumabState {
     NumabState {
         next_scan: record.next_scan,
@@ -492,7 +494,7 @@ proptest! {
     }
 }
 
-/// Areas for passes alone, whose entries change or not, and a clock that goes on.
+/// Areas for passes without a machine, each with or without PTEs that change, and a clock that advances.
 #[derive(Clone, Debug)]
 struct Plain {
     areas: Vec<(Area, bool)>,
@@ -536,13 +538,13 @@ impl Vmas for Plain {
     }
 }
 
-/// Areas one after the other, with gaps.
+/// Areas in ascending order, with gaps.
 fn plain() -> impl Strategy<Value = Plain> {
     let small = 0..12u64;
     let record = (small.clone(), any::<[u8; 2]>(), 0..40u64, 0..6i32, 0..6i32);
     let record = record.prop_map(|(next_scan, words, reset_at, prev_scan_seq, start_scan_seq)| NumabState {
         next_scan,
-        // Bits of PIDs 0 to 7, before they are hashed and after.
+        // The bits of PIDs 0 to 7, plain and as hashed from vma-scanning-4 on.
         pids: words.map(|word| {
             u64::from(word)
                 | (0..8)
@@ -589,7 +591,7 @@ fn plain() -> impl Strategy<Value = Plain> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several passes over the same areas, by threads that have touched them or not.
+    /// Several passes over the same areas, by threads that have touched them and by others.
     #[test]
     fn passes_meet_areas_in_the_same_order(
         kernel in kernel(),

@@ -39,7 +39,7 @@ fn features(name: &str) -> NumaFeatures {
     Series::NUMA.variant(name).unwrap().features.numa
 }
 
-/// An address space whose entries all change when they are scanned, unless it says otherwise.
+/// An address space in which a scan changes all PTEs, unless a VMA is marked otherwise.
 #[derive(Clone)]
 struct Space {
     scan: MmScan,
@@ -48,12 +48,12 @@ struct Space {
     scanned: Vec<Range<u64>>,
     traced: Vec<(u64, SkipReason)>,
     threads: i32,
-    /// No record can be allocated.
+    /// Whether the allocation of a `numab_state` fails.
     no_memory: bool,
 }
 
 impl Space {
-    /// VMAs of so many MiB each, a MiB apart, full of pages.
+    /// Makes VMAs of so many MiB each, a MiB apart and full of pages.
     fn of(mib: &[u64]) -> Space {
         let mut at = MIB;
         let vmas = mib.iter().map(|mib| {
@@ -76,7 +76,7 @@ impl Space {
         self.vmas.iter_mut().find(|vma| vma.0.start == start).unwrap()
     }
 
-    /// Pages that a pass by thread `pid` scans, by VMA.
+    /// Runs a pass by thread `pid`. Returns the number of pages scanned in each VMA.
     fn pass(&mut self, f: &NumaFeatures, settings: &NumaSettings, pid: u32) -> Vec<u64> {
         (self.scanned, self.traced) = (Vec::new(), Vec::new());
         let scanner = Scanner { pid, nr_threads: self.threads, started: self.now, forced: false };
@@ -91,7 +91,7 @@ impl Space {
         self.vmas.iter().map(|(span, ..)| within(span)).collect()
     }
 
-    /// VMAs whose ends were reached by some ranges.
+    /// The VMAs that have an end of one of `ranges` as their end.
     fn ended_by(&self, ranges: &[Range<u64>]) -> Vec<usize> {
         let ended = |vma: &usize| ranges.iter().any(|range| range.end == self.vmas[*vma].0.end);
         (0..self.vmas.len()).filter(ended).collect()
@@ -126,7 +126,7 @@ impl Vmas for Space {
     }
 }
 
-/// Passes of 16 MiB, delays of 100 ms: 25 jiffies.
+/// Passes of 16 MiB, and delays of 100 ms, which are 25 jiffies.
 fn settings() -> NumaSettings {
     NumaSettings { scan_size_mb: 16, scan_delay_ms: 100, ..NumaSettings::default() }
 }
@@ -136,15 +136,15 @@ fn the_first_pass_is_the_same_everywhere() {
     for name in VARIANTS {
         let mut space = Space::of(&[6, 4, 20]);
         let pages = space.pass(&features(name), &settings(), 7);
-        // 6 and 4 MiB, then 6 more of the third: 16 MiB, rounded up to where 2 MiB end.
+        // 6 and 4 MiB, then 6 more of the third VMA: 16 MiB, rounded up to a multiple of 2 MiB in address.
         assert_eq!(pages, [1536, 1024, 1792], "{name}");
         assert_eq!(space.scan.scan_offset, space.vmas[2].0.start + 7 * MIB, "{name}");
         assert_eq!(space.scan.scan_seq, 0, "{name}");
     }
 }
 
-/// Trap 14: without memory for its record a VMA is passed over, each time anew and without a trace; who touches it is not
-/// remembered. Its delay and its first sequences begin with the record.
+/// Trap 14: a VMA whose `numab_state` cannot be allocated is skipped in each pass, without a tracepoint, and
+/// accesses to it are not recorded. Its delay and its first sequences begin when the record is allocated.
 #[test]
 fn a_vma_without_a_record_is_passed_over() {
     for name in VARIANTS {
@@ -167,7 +167,7 @@ fn a_vma_without_a_record_is_passed_over() {
         assert_eq!((record.pids, record.start_scan_seq), ([0; 2], 5), "{name}");
         assert_eq!(record.next_scan, space.now + jiffies(100), "{name}");
         assert_eq!(space.traced.last().map(|&(_, reason)| reason), Some(SkipReason::ScanDelay), "{name}");
-        // A record that is there needs no memory.
+        // A record that exists needs no memory.
         space.no_memory = true;
         space.touch(&f, 0, 7);
         space.now += jiffies(100);
@@ -191,7 +191,8 @@ fn what_cannot_be_scanned_is_skipped_for_the_first_reason() {
     }
 }
 
-/// One pass over a VMA for each way through the decisions, by the tenth sequence of a process of three threads.
+/// One pass over a VMA for each path through the decisions, in the tenth sequence of a process with three
+/// threads.
 #[test]
 fn each_kernel_takes_its_way_through_the_decisions() {
     const BEGUN: usize = 0;
@@ -209,7 +210,8 @@ fn each_kernel_takes_its_way_through_the_decisions() {
 
     let never = [(UNSUITABLE, Unsuitable), (READ_ONLY, SharedRo), (FORBIDDEN, Inaccessible)];
     let young = [&never[..], &[(YOUNG, ScanDelay)]].concat();
-    // From vma-scanning-2 on those that the thread did not touch, of which partial-vmas-5 finishes the one that was begun.
+    // From vma-scanning-2 on, VMAs that the thread did not touch are skipped too; partial-vmas-5 finishes the
+    // one among them that was begun.
     let first = |begun: &[(usize, SkipReason)], then: &[usize]| {
         let inactive = then.iter().map(|&vma| (vma, PidInactive));
         begun.iter().chain(&young).copied().chain(inactive).collect::<Vec<_>>()
@@ -220,7 +222,8 @@ fn each_kernel_takes_its_way_through_the_decisions() {
     let by_force = |then: &[usize]| after(&then.iter().map(|&vma| (vma, PidInactive)).collect::<Vec<_>>());
     let left_alone = first(&[(BEGUN, PidInactive)], &[UNTOUCHED, IDLE, NEWBORN]);
     let turned_first = first(&[(BEGUN, PidInactive)], &[UNTOUCHED, IDLE, NEWBORN, TURNED]);
-    // The forced sweep begins behind what was completed, and finds what this pass has scanned by then.
+    // The forced sweep begins behind the VMAs that were completed, and gets to those that this pass has
+    // scanned already.
     let revisited = after(&[(TURNED, PidInactive), (IDLE, SeqCompleted), (NEWBORN, SeqCompleted)]);
     let touched = vec![TOUCHED, COMPLETED, TURNED];
     let all = vec![BEGUN, TOUCHED, UNTOUCHED, COMPLETED, IDLE, NEWBORN, TURNED];
@@ -234,7 +237,7 @@ fn each_kernel_takes_its_way_through_the_decisions() {
         ("vma-scanning-2", left_alone.clone(), touched.clone()),
         ("vma-scanning-3", left_alone.clone(), touched.clone()),
         ("vma-scanning-4", left_alone, touched),
-        // The bit was in the older window, which is gone before it is asked for.
+        // The bit was in the older window, which is dropped before it is tested.
         ("partial-vmas-4", turned_first, vec![TOUCHED, COMPLETED]),
         (
             "partial-vmas-5",
@@ -278,16 +281,16 @@ fn each_kernel_takes_its_way_through_the_decisions() {
         assert_eq!(met, traced, "{name}");
         let scans: Vec<_> = after.scanned.iter().map(|range| number(range.start)).collect();
         assert_eq!(scans, scanned, "{name}");
-        // What is not scanned by force ends a sequence.
+        // Only a forced scan does not end a sequence.
         assert_eq!(after.scan.scan_seq, if f.once_a_sequence { 10 } else { 11 }, "{name}");
     }
 }
 
-/// Three passes of one thread over two VMAs of a MiB each that fit into one pass: when the second is new in the third
-/// pass; once it is older than the delay; and when only another thread has touched it.
+/// Three passes of one thread over two VMAs of a MiB each that fit into one pass. In the third pass the
+/// second VMA is new, or older than the delay, or touched by another thread only.
 #[test]
 fn delay_and_accesses() {
-    // Name; pages of the new VMA at once, after the delay, and once the process is at sequence 3.
+    // Name; pages of the new VMA scanned at once, after the delay, and once the process is at sequence 3.
     let expected = [
         ("numa-base", [256, 256, 256]),
         ("vma-scanning-1", [0, 256, 256]),
@@ -305,7 +308,7 @@ fn delay_and_accesses() {
     for (name, expected) in expected {
         let f = features(name);
         let mut space = Space::of(&[1, 1]);
-        // Two sequences of a process that had the first area only.
+        // Two sequences of a process that has only the first VMA.
         let second = space.vmas.pop().unwrap();
         for _ in 0..2 {
             space.pass(&f, &settings(), 7);
@@ -313,7 +316,7 @@ fn delay_and_accesses() {
             space.now += 10;
         }
         assert_eq!(space.scan.scan_seq, 2, "{name}");
-        // Old enough to be scanned, in every kernel.
+        // Enough time has passed for a scan in every kernel.
         space.now += jiffies(100);
         space.vmas.push(second);
         let mut pages = Vec::new();
@@ -323,7 +326,7 @@ fn delay_and_accesses() {
             space.now += jiffies(100);
         }
         assert_eq!(pages[..2], expected[..2], "{name}");
-        // By force, as no other VMA is left; before partial-vmas-6 nothing is.
+        // By force, as no other VMA is left; before partial-vmas-6 there is no forced scan.
         let later = (0..3).map(|_| space.pass(&f, &settings(), 7)[1]).max().unwrap();
         assert_eq!(later, expected[2], "{name}");
     }
@@ -361,7 +364,7 @@ fn windows_turn_before_the_test_or_after_it() {
             space.now += jiffies(100);
         }
         space.touch(&f, 0, 7);
-        // Long enough for the windows to turn at every visit.
+        // Enough time for the windows to turn at every pass.
         space.now += jiffies(10_000);
         let passes = (0..10).take_while(|_| space.pass(&f, &settings(), 7)[0] > 0).count();
         assert_eq!(passes + 1, passes_with_bit, "{name}");
@@ -453,10 +456,10 @@ fn periods_follow_from_memory_and_settings() {
     assert_eq!((periods(1024).min, periods(1024).max), (250, 15_000));
     assert_eq!(periods(1 << 20).min, 100, "no faster than 2560 MB/s");
     assert_eq!(periods(1 << 20).max, 100, "nor is the longest shorter than the shortest");
-    // By a mask, 250 MiB are two windows of 100 and a bit, not three.
+    // By bits, 250 MiB would be two windows of 100 MiB and a rest, not three.
     let hundred = NumaSettings { scan_size_mb: 100, ..defaults };
     assert_eq!(policy::scan_periods(&hundred, 250 * 256, None).min, 500);
-    // Of an emulated machine: 64 MiB and some pages, 16 MiB a pass.
+    // Recorded in an emulated machine: 64 MiB and some pages, 16 MiB a pass.
     let recorded =
         NumaSettings { scan_period_min_ms: 100, scan_period_max_ms: 1000, scan_size_mb: 16, ..defaults };
     let periods = policy::scan_periods(&recorded, 64 * 256 + 100, None);
@@ -466,7 +469,7 @@ fn periods_follow_from_memory_and_settings() {
     assert_eq!((periods.start, periods.max), (40, 400));
 }
 
-/// Passes of changing threads over changing areas, as tests make them up.
+/// Passes of changing threads over changing VMAs, drawn at random.
 #[derive(Clone, Debug)]
 struct History {
     mib: Vec<u64>,
@@ -478,7 +481,8 @@ fn histories() -> impl Strategy<Value = History> {
     (prop::collection::vec(1..24u64, 1..6), steps).prop_map(|(mib, steps)| History { mib, steps })
 }
 
-/// What each pass scanned, and the sequence after it. Threads touch what `touched` says, at once.
+/// The pages that each pass scanned, and the sequence after it. Threads touch the VMAs in `touched`, before
+/// the pass.
 fn play(
     history: &History,
     f: &NumaFeatures,
@@ -519,7 +523,7 @@ fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
             );
             (decision == policy::Decision::Scan, record.unwrap().next_scan)
         };
-        // The delay counts from when the pass began, though time has gone on.
+        // The delay counts from the start of the pass, although time has advanced since.
         assert_eq!(decide(1, 1003), (scanned, 1000 + jiffies(delay)));
         assert!(decide(0, 1003).0, "the first sequence knows no delay");
     }
@@ -537,7 +541,8 @@ fn p2_never_forgets() {
     }
 }
 
-/// A fork sets the process's sequence back, and leaves the records: their numbers can be larger.
+/// A fork resets the sequence of the process but not the records of VMAs, whose sequence numbers can be
+/// larger then.
 #[test]
 fn records_survive_a_sequence_that_starts_over() {
     let mut space = Space::of(&[1, 1]);
@@ -549,16 +554,17 @@ fn records_survive_a_sequence_that_starts_over() {
     let [first, second] = [0, 1].map(|vma| space.vmas[vma].2.unwrap());
     assert!(first.prev_scan_seq > 0 && second.prev_scan_seq > 0);
     space.scan.scan_seq = 0;
-    // Younger than the record's first sequence: as if the VMA were new.
+    // The process is before the record's first sequence: the VMA is treated as new.
     assert_eq!(space.pass(&f, &settings(), 8), [256, 256]);
-    // By accident the same number.
+    // The same number by coincidence.
     space.scan = MmScan { scan_seq: 1, ..MmScan::default() };
     space.vmas[0].2.as_mut().unwrap().prev_scan_seq = 1;
     assert_eq!(space.pass(&f, &settings(), 8)[0], 0);
     assert!(space.traced.iter().any(|(_, reason)| *reason == SkipReason::SeqCompleted));
 }
 
-/// Sequences of an idle VMA are compared as signed numbers, with the threads that there are now.
+/// The sequences since a VMA was last scanned are compared as signed numbers with the current number of
+/// threads.
 #[test]
 fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
     let f = features("numa-6.12");
@@ -593,15 +599,16 @@ fn what_is_completed_is_left_behind() {
         vma.2.as_mut().unwrap().prev_scan_seq = seq;
     }
     space.vmas[2].2.as_mut().unwrap().prev_scan_seq = seq - 1;
-    // The budget ends in the last one: the offset is there, not before what was completed.
+    // The budget ends in the last VMA: the offset is there, not in front of the completed VMAs.
     space.vmas[2].0.end += 40 * MIB;
     assert_eq!(space.pass(&f, &settings(), 7)[..2], [0, 0]);
     assert!(space.scan.scan_offset > space.vmas[1].0.end);
     assert_eq!(space.traced.iter().filter(|(_, reason)| *reason == SkipReason::SeqCompleted).count(), 2);
 }
 
-/// Trap 10: what was completed in a sequence moves the offset behind itself at once, and that is where the forced sweep
-/// begins. It does not go back to what nobody touched in front, and if nothing is left behind, a new sequence begins.
+/// Trap 10: a VMA that is completed in a sequence moves the offset behind itself at once, and there the
+/// forced sweep begins. It does not go back to untouched VMAs in front, and if nothing is left behind, a new
+/// sequence begins.
 #[test]
 fn a_forced_sweep_begins_behind_what_was_completed() {
     const UNTOUCHED: i32 = 1;
@@ -629,20 +636,21 @@ fn a_forced_sweep_begins_behind_what_was_completed() {
     }
 }
 
-/// Trap 11: where nothing changes, a pass walks eight times the pages that it may change, in ranges of as many; one that is
-/// full ends it as if there had been no empty ones.
+/// Trap 11: over VMAs in which nothing changes, a pass walks eight times as many pages as it may change, in
+/// ranges of the latter size. A full VMA ends the pass as if there had been no empty ones.
 #[test]
 fn a_pass_walks_eight_times_its_pages_of_empty_space() {
     for name in VARIANTS {
         let f = features(name);
         let mut space = Space::of(&[400]);
         space.vmas[0].3 = false;
-        // 16 MiB a range: the first begins a MiB behind a boundary of 2 MiB and ends at one.
+        // Ranges of 16 MiB: the first begins a MiB behind a multiple of 2 MiB and ends at one.
         assert_eq!(space.pass(&f, &settings(), 7), [8 * 4096 + 256], "{name}");
         assert_eq!(space.pass(&f, &settings(), 7), [8 * 4096], "{name}");
         assert_eq!(space.scan.scan_offset, 258 * MIB, "{name}");
 
-        // VMAs of an odd number of pages: the last range is as long as others, though one page was left.
+        // VMAs of an odd number of pages: the last range is as long as the others, though only one page is
+        // left of the budget.
         let mut space = Space::of(&[127, 40, 40]);
         space.vmas[0].0.end += MIB - 4096;
         space.vmas[..2].iter_mut().for_each(|vma| vma.3 = false);
@@ -664,7 +672,8 @@ fn a_pass_that_finds_nothing_takes_its_turn() {
     assert!(!policy::claim(&mut mm, &settings, 10, 349));
 }
 
-/// A new thread is meant to wait for some periods. The kernel mixes up units: two ticks are left, and its period is a delay.
+/// A new thread is supposed to wait for some scan periods. The kernel confuses units: what remains is two
+/// ticks, and a period as long as the delay.
 #[test]
 fn a_new_thread_scans_after_two_ticks() {
     let settings = NumaSettings::default();
@@ -682,7 +691,7 @@ fn two_nodes() -> Tasks {
     Tasks::new(vec![vec![10, 20], vec![20, 10]], Nodes::of_all(&[0, 1]))
 }
 
-/// No thread can be at home on a node without CPUs: the nearest one with some takes its place.
+/// A thread cannot have a preferred node without CPUs: the nearest node with CPUs takes its place.
 #[test]
 fn a_thread_is_at_home_where_it_can_run() {
     let distances = vec![vec![10, 40, 20], vec![40, 10, 30], vec![20, 30, 10]];
@@ -709,7 +718,8 @@ fn a_thread_is_at_home_where_it_can_run() {
     }
 }
 
-/// A large folio is one hint fault and as many pages; one that cannot move puts off the scans of its whole process.
+/// A large folio is one hint fault but counts with all its pages; one that cannot be migrated delays the
+/// scans of its whole process.
 #[test]
 fn pages_are_counted_and_failures_slow_the_process() {
     let (f, settings) = (features("numa-6.12"), NumaSettings::default());
@@ -724,7 +734,7 @@ fn pages_are_counted_and_failures_slow_the_process() {
         let own = tasks.get(task);
         assert_eq!((own.locality.remote, own.locality.local), (16, 0));
         assert_eq!(own.locality.failed, if flags == FaultFlags::MIGRATED { 0 } else { 16 });
-        // The sequence ends, and the next fault places the thread.
+        // The sequence ends, and the next fault runs `task_numa_placement`.
         mm.scan_seq = 1;
         let local = CountedFault { flags: FaultFlags::FAULT_LOCAL, cpu_node: Node(1), ..fault };
         tasks.get_mut(task).locality.local = 1;
@@ -734,8 +744,9 @@ fn pages_are_counted_and_failures_slow_the_process() {
     }
 }
 
-/// A migration that failed doubles the period. Where that is not forgotten it does so at each placement from then on, though
-/// all pages move, until the period is as long as it can be; where it is, the period adapts to what is found.
+/// A failed migration doubles the scan period. In kernels that do not forget the failure, it doubles at each
+/// placement from then on, though all pages migrate, until it is at its maximum; in the others, it adapts to
+/// the faults.
 #[test]
 fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
     for (name, periods) in
@@ -749,7 +760,7 @@ fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
             let at = TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
             let fault =
                 CountedFault { last: Cpupid::UNSET, node: Node(0), cpu_node: Node(0), pages: 1, flags };
-            // A GiB is four passes: the longest period is 15 s.
+            // A GiB takes four passes, so the longest period is 15 s.
             tasks.fault(
                 Rules { features: &f, settings: &settings },
                 task,
@@ -764,14 +775,15 @@ fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
         let mut period = |number: u64| {
             fault(&mut mm, FaultFlags::FAULT_LOCAL, 10_000 * number);
             mm.scan_seq += 1;
-            // The fault that places the thread counts for the next sequence.
+            // The fault that runs the placement counts for the next sequence.
             fault(&mut mm, FaultFlags::FAULT_LOCAL, 10_000 * number + 5000)
         };
         assert_eq!([1, 2, 3, 4, 5].map(&mut period), periods, "{name}");
     }
 }
 
-/// Groups of equal size are told apart by age, where the kernel compares addresses; a larger one is never left.
+/// Between groups of equal size, age decides, where the kernel compares addresses; a task never leaves a
+/// larger group.
 #[test]
 fn a_younger_group_joins_an_older_one() {
     let other = |group| Other { matches: true, group: Some(group), same_mm: true };
@@ -785,7 +797,7 @@ fn a_younger_group_joins_an_older_one() {
     assert_eq!(join((2, 1), &Other { matches: false, ..other((1, 1)) }, true), Join::Stay);
 }
 
-/// "Early" is by the task's own number of sequences, which it copies when it is placed.
+/// "Early" refers to the task's own sequence number, which it copies at its placement.
 #[test]
 fn early_faults_bring_pages_at_once() {
     let at = |task_scan_seq, preferred| Fault {
@@ -801,14 +813,14 @@ fn early_faults_bring_pages_at_once() {
     assert!(may_migrate(&at(4, Some(Node(1)))));
     assert!(!may_migrate(&at(5, Some(Node(1)))));
     assert!(may_migrate(&at(5, None)), "no node is preferred yet");
-    // Somebody on another node was there: it takes two faults.
+    // A task of another node was the last: it takes two faults in a row.
     let second = |node| Fault { last: Cpupid::new(Cpu(3), 8), last_node: Some(Node(node)), ..at(9, None) };
     assert!(!may_migrate(&Fault { group: None, ..second(0) }));
     assert!(may_migrate(&Fault { group: None, ..second(1) }));
 }
 
-/// Which VMAs were gone through to their ends in each sequence, and how many sequences are over. All areas
-/// have been there for longer than the delay when the first sequence ends, and their windows turn much later.
+/// The VMAs that were scanned to their ends in each sequence, and the number of sequences that are over. All
+/// VMAs are older than the delay when the first sequence ends, and windows turn much later.
 fn completed(history: &History, f: &NumaFeatures) -> (Vec<BTreeSet<usize>>, usize) {
     let settings = NumaSettings { scan_delay_ms: 4000, ..settings() };
     let mut space = Space::of(&history.mib);
@@ -827,7 +839,8 @@ fn completed(history: &History, f: &NumaFeatures) -> (Vec<BTreeSet<usize>>, usiz
         }
         let before = space.scan;
         space.pass(f, &settings, thread);
-        // A pass from behind the last VMA begins the next sequence; what is forced may begin one as well.
+        // A pass that starts behind the last VMA begins the next sequence; a forced scan may begin another
+        // one.
         let wraps = space.vmas.last().unwrap().0.end <= before.scan_offset;
         let seq = before.scan_seq as usize + usize::from(wraps);
         let again = space.scanned.iter().position(|range| !wraps && range.start < before.scan_offset);
@@ -839,10 +852,10 @@ fn completed(history: &History, f: &NumaFeatures) -> (Vec<BTreeSet<usize>>, usiz
     (completed, space.scan.scan_seq as usize)
 }
 
-/// From partial-vmas-6 on what a thread touched is completed first, and a pass that finds it completed goes on behind it.
-/// Areas in front that it did not touch have their turn by force, the first two before the sequence is over:
-/// the third waits for good, or until its age counts (numa-6.12). If another thread that touched it scans now and
-/// then, it comes up in every kernel.
+/// From partial-vmas-6 on, VMAs that a thread touched are completed first, and a pass that meets a completed
+/// one continues behind it. Untouched VMAs in front get a forced scan, the first two before the sequence is
+/// over: the third waits forever, or until its age counts (numa-6.12). If another thread that has touched it
+/// scans now and then, it is scanned in every kernel.
 #[test]
 fn what_was_touched_hides_what_lies_in_front_of_it() {
     const HIDDEN: usize = 2;
@@ -872,7 +885,7 @@ fn what_was_touched_hides_what_lies_in_front_of_it() {
 }
 
 proptest! {
-    /// A VMA that was begun is the one that the pass starts in; no other one profits.
+    /// A VMA that was begun is the one in which the pass starts; no other VMA benefits.
     #[test]
     fn only_the_vma_begun_is_finished(history in histories(), variant in 0..VARIANTS.len()) {
         let f = features(VARIANTS[variant]);
@@ -895,14 +908,16 @@ proptest! {
         }
     }
 
-    /// From partial-vmas-6 on, every VMA is completed in each sequence, though nobody touches it, as long as passes go on. From numa-6.12 on one
-    /// that comes up for its age can use up the budget before another one is forced, which then waits until it is as old.
+    /// From partial-vmas-6 on, every VMA is completed in each sequence, even if nobody touches it, as long as
+    /// there are passes. From numa-6.12 on, a VMA that is scanned because of its age can use up the budget
+    /// before another one is forced, which then waits until it is as old.
     #[test]
     fn every_vma_is_completed_in_every_sequence(history in histories(), variant in 7..VARIANTS.len()) {
         let f = features(VARIANTS[variant]);
         let mut space = Space::of(&history.mib);
         let most = if f.revisits_idle_vmas { space.threads + 2 } else { 1 };
-        // One whose end the budget ended at is not marked, so what counts is when its end was reached.
+        // A VMA at whose end the budget ended is not marked as completed, so the test checks when the end was
+        // reached.
         let mut reached = vec![0; space.vmas.len()];
         for &(thread, ..) in history.steps.iter().cycle().take(200) {
             space.pass(&f, &settings(), thread);
@@ -917,9 +932,10 @@ proptest! {
         }
     }
 
-    /// Trap 20: what vma-scanning-4 completes in a sequence partial-vmas-6 completes in it too. That holds for a single thread that
-    /// scans, while windows do not turn: partial-vmas-6 turns them at each visit, and a sequence of its passes is not made
-    /// of the same threads' as one of vma-scanning-4's, so that the one that touched an area may have no turn in it.
+    /// Trap 20: a VMA that vma-scanning-4 completes in a sequence is completed by partial-vmas-6 too. This
+    /// holds for a single scanning thread and as long as windows do not turn: partial-vmas-6 turns them at
+    /// each visit, and the passes of one of its sequences are not by the same threads as those of
+    /// vma-scanning-4, so the thread that touched a VMA may have no turn in it.
     #[test]
     fn m6_completes_what_p4_does(history in histories()) {
         let mut one = history;
@@ -955,14 +971,14 @@ proptest! {
 
     #[test]
     fn hashing_changes_collisions_only(history in histories()) {
-        // Four PIDs below 64 have bits of their own either way.
+        // Four PIDs below 64 have different bits with and without hashing.
         prop_assert_eq!(play(&history, &features("vma-scanning-3"), &settings(), false), play(&history, &features("vma-scanning-4"), &settings(), false));
     }
 
     #[test]
     fn a_pass_keeps_to_its_budget_and_sequence(history in histories(), variant in 0..VARIANTS.len(), empty in any::<u8>()) {
         let f = features(VARIANTS[variant]);
-        // Empty ones so large that a pass cannot walk all of them.
+        // Empty VMAs so large that a pass cannot walk all of them.
         let size = |(number, &mib): (usize, &u64)| if empty >> number & 1 == 0 { mib } else { 8 * mib };
         let mut space = Space::of(&history.mib.iter().enumerate().map(size).collect::<Vec<u64>>());
         for (number, vma) in space.vmas.iter_mut().enumerate() {
@@ -981,7 +997,8 @@ proptest! {
             let charged: u64 = space.scanned.iter().filter(full).map(|range| (range.end - range.start) >> 12).sum();
             prop_assert!(charged <= 4096 + 511, "{charged} pages");
             let walked: u64 = space.scanned.iter().map(|range| (range.end - range.start) >> 12).sum();
-            // With one page left, a last range as long as the pages that may still change.
+            // With one page of the budget left, the last range may be as long as the pages that may still
+            // change.
             prop_assert!(walked < 8 * 4096 + 4096 + 511, "{walked} pages walked");
             let empty_only = space.scanned.iter().all(|range| !full(&range));
             let of_one_area = space.scanned.windows(2).all(|two| two[0].end == two[1].start);
@@ -1012,7 +1029,8 @@ proptest! {
     }
 }
 
-/// Nodes of a policy take turns, in the order of their numbers; a page that is where its turn has it stays.
+/// Interleaving uses the nodes of a policy in ascending order; a page that is on the node of its turn stays
+/// there.
 #[test]
 fn nodes_take_turns() {
     let nodes = Nodes(0b1011);

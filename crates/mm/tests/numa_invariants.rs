@@ -1,4 +1,4 @@
-//! What always holds while threads on two nodes use memory, are scanned and fault.
+//! Invariants of NUMA balancing while threads on two nodes use memory, are scanned and take hint faults.
 
 mod reclaim_machine;
 
@@ -69,7 +69,7 @@ impl Threads {
         self.mm.counters().get(event)
     }
 
-    /// Accessible or not, every page is where its folio is.
+    /// Panics unless every PTE, accessible or PROT_NONE, agrees with its folio and the node it is on.
     fn validate(&self) {
         self.mm.validate(0);
         let faults = self.count(Event::NumaHintFaults);
@@ -129,7 +129,7 @@ proptest! {
         threads.mm.validate(0);
     }
 
-    /// Going through pages in bulk is touching them one by one.
+    /// Touching pages in bulk is the same as touching them one by one.
     #[test]
     fn a_sweep_is_many_touches(steps in steps()) {
         let (mut swept, mut touched) = (start("numa-6.12"), start("numa-6.12"));
@@ -168,7 +168,7 @@ fn memory_follows_a_thread_that_moves() {
     let mut threads = start("numa-base");
     let pages = 600;
     (0..pages).for_each(|page| threads.touch(0, page, true));
-    // What is in a per-CPU batch cannot be moved: others' pages push it out.
+    // A page in a CPU's folio batch cannot be migrated: the pages of others drain the batch.
     (pages..PAGES).for_each(|page| threads.touch(0, page, true));
     for _ in 0..200 {
         threads.tick(2, 8);
@@ -179,7 +179,8 @@ fn memory_follows_a_thread_that_moves() {
     assert_eq!(threads.mm.parts.numa.tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
 }
 
-/// Two threads of two nodes fault on a page at once: it moves for the one, and the other is seen to share it.
+/// Two threads of two nodes fault on a page at the same time: it migrates for the one, and the other is seen
+/// to share it.
 #[test]
 fn a_fault_at_the_same_time_shows_who_shares_a_page() {
     for (earlier, grouped) in [(true, true), (false, false)] {
@@ -211,8 +212,8 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
     }
 }
 
-/// Where CPUs take turns, another one finds a page that moves if the turn of who moves it has ended meanwhile, and until it is back;
-/// not if all was done in one turn.
+/// If CPUs take turns on a core, another thread meets a page in migration if the turn of the migrating CPU
+/// has ended meanwhile, and until its next turn; not if the migration was done within one turn.
 #[test]
 fn a_page_that_moves_is_found_where_a_turn_has_ended() {
     let millisecond = machine::Time::from_nanoseconds(1_000_000);
@@ -223,7 +224,7 @@ fn a_page_that_moves_is_found_where_a_turn_has_ended() {
         threads.machine = Machine::new(topology, threads.machine.costs.clone());
         let microsecond = machine::Time::from_nanoseconds(1000);
         let costs = machine::NumaCosts { hint_fault: microsecond, ..machine::NumaCosts::FREE };
-        // Four CPUs take turns: with its move, a fault takes more than half a millisecond, and less than nine tenths.
+        // Four CPUs take turns: a fault with its migration takes between 0.5 and 0.9 ms.
         threads.machine.costs.numa = Some(machine::NumaCosts { page_migrate: microsecond * 150, ..costs });
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
@@ -245,8 +246,8 @@ fn a_page_that_moves_is_found_where_a_turn_has_ended() {
     }
 }
 
-/// CPU 2 faults on the first page, which leaves for its node 20 us after the time that comes with it: a hint fault takes 1 us, moving
-/// a page 40.
+/// CPU 2 takes a hint fault on the first page, which leaves for its node 20 us after the time returned: a
+/// hint fault costs 1 us, a migration 40 us.
 fn moving_page(variant: &str) -> (Threads, machine::Time) {
     let mut threads = start(variant);
     let hint_fault = machine::Time::from_nanoseconds(1000);
@@ -262,13 +263,13 @@ fn moving_page(variant: &str) -> (Threads, machine::Time) {
     (threads, began)
 }
 
-/// Of many threads that come while a page is looked at, the first that is at home where it lies makes it accessible again; those
-/// behind it find the entry changed and take no fault of their own.
+/// Of several threads that fault on a page while it is being handled, the first one that is on the page's
+/// node makes it accessible again; those behind it find the PTE changed and take no hint fault of their own.
 #[test]
 fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
     let (mut threads, began) = moving_page("numa-base");
     let before = (threads.count(Event::NumaHintFaults), threads.count(Event::NumaHintFaultsLocal));
-    // CPU 3 is on the node that the page goes to, 0 and 1 on the one it comes from.
+    // CPU 3 is on the node that the page migrates to, CPUs 0 and 1 are on the one that it leaves.
     for cpu in [3, 0, 1] {
         threads.machine.wait_until(Cpu(cpu), Category::Program, began);
         let (space, page) = (threads.space, threads.start);
@@ -278,8 +279,8 @@ fn the_first_that_need_not_move_a_page_ends_the_faults_on_it() {
     assert_eq!(threads.count(Event::NumaHintFaultsLocal) - before.1, 1, "0");
 }
 
-/// A thread that comes to a huge page while another one still clears it clears one of its own, and gives that back; one that comes later
-/// finds it there.
+/// A thread that faults on a huge page while another one is still clearing it clears one of its own, and
+/// frees it again; a later one finds the page mapped.
 #[test]
 fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
     let nanoseconds = machine::Time::from_nanoseconds;
@@ -315,8 +316,9 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
     }
 }
 
-/// A thread that comes while a page is about to leave for its own node asks for that too, in vain. 6.12 knows at once; before, it
-/// lets the lock go to try, and what was in vain counts only if the page is still there when it has the lock again.
+/// A thread that faults while a page is about to leave for the thread's own node tries to migrate it too, in
+/// vain. 6.12 knows that at once. Before, the thread drops the page table lock for the attempt, and the
+/// failure counts only if the page is still mapped when it has the lock again.
 #[test]
 fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
     for (variant, late, failed) in [
@@ -341,12 +343,13 @@ fn what_was_tried_in_vain_counts_if_the_page_is_still_there() {
     }
 }
 
-/// Until 6.9 a page that waits in a batch of a CPU has a reference too many to become PROT_NONE; later ones do, and cannot move.
+/// Until 6.9 a page in a CPU's folio batch has an additional reference, so it is not made PROT_NONE. Later
+/// kernels do make it PROT_NONE, but it cannot be migrated.
 #[test]
 fn pages_in_a_batch_are_scanned_from_6_10_on() {
     for (variant, scanned) in [("numa-6.8", false), ("numa-6.12", true)] {
         let mut threads = start(variant);
-        // Neither 15 nor 31 pages fill a batch with the last ones.
+        // The pages do not fill the last batch, whether it holds 15 or 31.
         let pages = PAGES - 2;
         assert!(!pages.is_multiple_of(15) && !pages.is_multiple_of(31));
         (0..pages).for_each(|page| threads.touch(0, page, true));
@@ -364,14 +367,15 @@ fn pages_in_a_batch_are_scanned_from_6_10_on() {
     }
 }
 
-/// A process of one thread whose huge page has followed it to node 1, after `before` was done to its 512 pages.
+/// A process of one thread whose huge page has followed it to node 1, after `before` has done something to
+/// its 512 pages.
 fn migrated_huge_page(variant: &str, before: impl Fn(&mut Threads, Vpn)) -> (Threads, Vpn) {
     let mut threads = start(variant);
     threads.mm.set("transparent_hugepage/enabled", "always").unwrap();
     let first = threads.start.next_multiple_of(512);
     threads.touch(0, first - threads.start, true);
     before(&mut threads, first);
-    // A batch of this CPU must not keep it.
+    // No folio batch of this CPU may hold it.
     threads.mm.enter(&mut threads.machine, Cpu(0)).drain_all_pages();
     for _ in 0..200 {
         threads.tick(2, 8);
@@ -382,8 +386,8 @@ fn migrated_huge_page(variant: &str, before: impl Fn(&mut Threads, Vpn)) -> (Thr
     (threads, first)
 }
 
-/// A huge page of which one page is in use may be split when memory is short. From 7.1 on that is so after it has migrated too;
-/// before, the folio that it is copied to is on no list.
+/// A huge page of which only one page is in use may be split when memory runs short. From 7.1 on this holds
+/// after a migration too; before, the folio that it was copied to is not on the deferred split queue.
 #[test]
 fn an_underused_huge_page_that_migrates_is_forgotten_before_7_1() {
     for (variant, split) in
@@ -400,8 +404,8 @@ fn an_underused_huge_page_that_migrates_is_forgotten_before_7_1() {
     }
 }
 
-/// From 6.10 on, when hint faults began to move large folios that are mapped page by page, one that is not mapped whole is split
-/// first, and its pages move.
+/// From 6.10 on, when hint faults began to migrate large folios that are mapped by PTEs, a huge page that is
+/// not mapped whole is split first, and its pages migrate.
 #[test]
 fn a_huge_page_that_is_not_mapped_whole_is_split_to_migrate() {
     for variant in ["mainline-6.10", "mainline-6.12", "mainline-6.18", "mainline-7.2"] {
@@ -425,7 +429,8 @@ fn nothing_is_scanned_when_balancing_is_off() {
     assert_eq!(threads.count(Event::NumaPteUpdates), 0);
 }
 
-/// Trap 11: a fault of a large folio maps pages that nobody uses, and scanning takes them for memory that somebody does.
+/// Trap 11: the fault for a large folio maps pages that nobody uses, and scanning takes them for pages in
+/// use.
 #[test]
 fn scanning_sees_pages_that_a_fault_mapped_and_nobody_touched() {
     let scanned = |sizes: &str| {
@@ -474,8 +479,8 @@ fn a_fork_starts_scanning_over_and_a_child_begins_where_the_parent_stopped() {
     assert!(mm.parts.address_spaces.mm(space).vmas.iter().count() == 1);
 }
 
-/// With a second user of its address space a process is not scanned anew at a fork, and pages on the node of who scans are
-/// scanned as well.
+/// If an address space has a second user, a fork does not restart its scanning, and pages that are on the
+/// scanning thread's node are scanned too.
 #[test]
 fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
     for users in [1, 2] {
@@ -492,8 +497,8 @@ fn what_is_done_for_a_process_of_one_thread_ends_with_the_second() {
     }
 }
 
-/// Trap 2: who reads /proc/PID/smaps or debugs a process uses its address space for a while; the process does not count as one of a
-/// single thread then. Threads are still as many as they were.
+/// Trap 2: a reader of /proc/PID/smaps or a debugger holds a reference to the mm of a process, which then
+/// does not count as single-threaded. The number of threads is the same.
 #[test]
 fn a_reader_of_proc_counts_as_a_second_thread() {
     for is_read in [false, true] {
@@ -520,8 +525,8 @@ fn a_reader_of_proc_counts_as_a_second_thread() {
     }
 }
 
-/// A page that is stored to in place after a fork may be somebody else's now: who touched it last is forgotten, and it follows at
-/// once whoever comes next, where it would ask for two faults in a row otherwise.
+/// A page that is stored to in place after a fork may belong to somebody else now: its `cpupid` is forgotten,
+/// and it follows the next thread at once, where it would take two faults in a row otherwise.
 #[test]
 fn a_store_in_place_after_a_fork_forgets_who_was_there() {
     for forks in [false, true] {
@@ -529,7 +534,7 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
         (0..PAGES).for_each(|page| threads.touch(0, page, true));
         threads.mm.enter(&mut threads.machine, Cpu(0)).lru_add_drain_all();
         let (space, start) = (threads.space, threads.start);
-        // A thread of the other node has it come, and is the last one there.
+        // A thread of the other node has the page migrated, and is the last one to have touched it.
         let hide = |threads: &mut Threads| {
             while threads.mm.parts.address_spaces.pte(space, start).lets(false) {
                 threads.tick(2, 8);
@@ -551,7 +556,7 @@ fn a_store_in_place_after_a_fork_forgets_who_was_there() {
     }
 }
 
-/// Until 6.9 a page of a file in a private mapping has a reference of the page cache's and is left alone.
+/// Until 6.9 a file page in a private mapping, to which the page cache has a reference, is not scanned.
 #[test]
 fn private_pages_of_files_are_scanned_from_6_10_on() {
     for (variant, shared, scanned) in [
@@ -581,8 +586,8 @@ fn private_pages_of_files_are_scanned_from_6_10_on() {
     }
 }
 
-/// What several processes map, if they may execute it, is everywhere as near as anywhere else; and what waits to be written stays.
-/// All else of files follows who uses it (`migrate_misplaced_folio_prepare`).
+/// A page that several processes map executable is not migrated, as it is in the caches of all nodes, nor is
+/// a dirty one. All other file pages follow their users (`migrate_misplaced_folio_prepare`).
 #[test]
 fn code_that_is_shared_stays_where_it_is() {
     for (may_execute, shared, dirtied, follows) in [
@@ -625,7 +630,7 @@ fn code_that_is_shared_stays_where_it_is() {
     }
 }
 
-/// `mprotect` gives entries the rights of their area, so nobody faults to show who touches them.
+/// `mprotect` gives PTEs the rights of their VMA, so no hint faults follow that would show who touches them.
 #[test]
 fn other_rights_end_hint_faults() {
     let mut threads = start("numa-6.12");
@@ -649,7 +654,8 @@ fn other_rights_end_hint_faults() {
     assert_eq!(threads.count(Event::NumaHintFaults), faults);
 }
 
-/// A new thread counts sequences from where its process is (`init_numa_balancing`): its first fault does not place it.
+/// A new thread copies the sequence of its process (`init_numa_balancing`), so its first fault does not run
+/// the placement.
 #[test]
 fn a_new_thread_begins_with_the_sequence_of_its_process() {
     let mut threads = start("numa-6.12");
@@ -668,8 +674,8 @@ fn a_new_thread_begins_with_the_sequence_of_its_process() {
     assert_eq!(threads.mm.parts.numa.tasks.get(thread).scan_seq, seq);
 }
 
-/// A process whose areas may not be used has nothing to scan. Its threads begin passes nevertheless, no more than one a period,
-/// whoever comes first.
+/// A process whose VMAs are inaccessible has nothing to scan. Its threads begin passes nevertheless, but only
+/// one in each period, by whichever thread comes first.
 #[test]
 fn passes_that_find_nothing_are_as_rare_as_others() {
     let mut threads = start("numa-6.12");
@@ -684,8 +690,8 @@ fn passes_that_find_nothing_are_as_rare_as_others() {
     assert_eq!(threads.count(Event::NumaPteUpdates), 0);
 }
 
-/// Two processes share memory of a file, and their threads have the same PID, as in two namespaces. Who used it is known of
-/// each process's own area: the one that never did leaves it alone.
+/// Two processes share memory of a file, and their threads have the same PID, as in two namespaces. Accesses
+/// are recorded in the VMA of each process: the one that never touched the memory does not scan it.
 #[test]
 fn who_touched_shared_memory_is_known_of_each_process() {
     let (mut machine, mut mm) = boot(Series::NUMA.variant("vma-scanning-4").unwrap());
@@ -733,7 +739,8 @@ fn who_touched_shared_memory_is_known_of_each_process() {
     assert!(inactive(idle) > 10, "{}", inactive(idle));
 }
 
-/// Which of equal threads scans depends on whose tick comes first; how often and how much is scanned does not.
+/// Which of several equal threads scans depends on the order of their ticks; how often and how much is
+/// scanned does not.
 #[test]
 fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
     let scanned = |order: [u16; 3]| {
@@ -760,7 +767,7 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
     }
 }
 
-/// Each reason of `sched_skip_vma_numa` comes up in a process that has such areas.
+/// Each reason of `sched_skip_vma_numa` occurs in a process with VMAs for it.
 #[test]
 fn every_reason_to_skip_a_vma_is_met() {
     let mut threads = start("numa-6.12");
@@ -801,7 +808,7 @@ fn every_reason_to_skip_a_vma_is_met() {
     }
     let count = |threads: &Threads, reason| threads.count(SkipReason::event(reason));
     for round in 0..400u64 {
-        // One thread uses the large area, and another one scans.
+        // One thread uses the large VMA, and another one scans.
         (0..PAGES).for_each(|page| threads.touch(1, page, true));
         threads.tick(if round % 8 == 0 { 2 } else { 1 }, 8);
         if round == 200 {
@@ -834,7 +841,8 @@ fn a_cpuset_of_one_node_is_not_scanned_from_7_2_on() {
     }
 }
 
-/// Pages under a policy go to its node, whoever touches them, or stay if it does not move pages on faults.
+/// Pages under a memory policy migrate to its node, whoever touches them, or stay if the policy has no
+/// MPOL_F_MOF.
 #[test]
 fn a_policy_says_where_pages_go() {
     for (migrate_on_fault, moves) in [(true, true), (false, false)] {
@@ -849,15 +857,16 @@ fn a_policy_says_where_pages_go() {
             (0..PAGES).for_each(|page| threads.touch(0, page, true));
         }
         let there = threads.mm.parts.pages_by_node(threads.space, area)[1];
-        // What is in a per-CPU batch cannot be moved.
+        // A page in a CPU's folio batch cannot be migrated.
         assert_eq!(there > PAGES - 64, moves, "{there} pages");
         assert_eq!(threads.count(Event::NumaPteUpdates) > 0, moves);
     }
 }
 
-/// A thread that binds its memory to a node has it there, wherever it runs. While it does, its passes find no area that may be
-/// scanned, and go through the first sequences, in which everybody may scan. What it stored to is then left alone for good
-/// by kernels that ask who has touched it. numa01 of the AutoNUMA benchmark is such a program.
+/// The memory of a thread that binds it to a node stays there, wherever the thread runs. While the binding
+/// lasts, passes find no VMA to scan, and the first sequences, in which any thread may scan, go by. After
+/// that, kernels that ask who touched a VMA never scan what the thread has stored to. numa01 of the AutoNUMA
+/// benchmark is such a program.
 #[test]
 fn what_was_bound_in_the_first_sequences_is_left_alone() {
     for (variant, scanned) in [
@@ -887,8 +896,9 @@ fn what_was_bound_in_the_first_sequences_is_left_alone() {
     }
 }
 
-/// A process whose areas get no record is not scanned until they do. By then the first sequences, in which everybody may scan,
-/// are over, and from vma-scanning-2 to partial-vmas-5 nobody ever has touched what was never scanned: it is left alone for good.
+/// A process whose VMAs have no `numab_state` is not scanned until they get one. By then the first sequences,
+/// in which any thread may scan, are over, and from vma-scanning-2 to partial-vmas-5 a VMA that was never
+/// scanned counts as never touched: it is never scanned.
 #[test]
 fn without_records_nothing_is_scanned() {
     let kernels = [
@@ -918,8 +928,9 @@ fn without_records_nothing_is_scanned() {
     }
 }
 
-/// Where nodes take turns, huge pages have theirs, and stay there from 6.7 on. Before, hint faults asked for the turn of their
-/// first page, which is that of the first node for all.
+/// With interleaving, huge pages take turns too, and from 6.7 on hint faults leave them where they are.
+/// Before, a hint fault asked for the turn of the huge page's first page, which is the first node for all of
+/// them.
 #[test]
 fn huge_pages_keep_their_turn_from_6_7_on() {
     for (variant, on_nodes) in [
@@ -945,7 +956,8 @@ fn huge_pages_keep_their_turn_from_6_7_on() {
     }
 }
 
-/// A new piece of a VMA has no record, and a copy of an address space has none at all: both are scanned after a new delay.
+/// A VMA that is split off has no record, and a copy of an address space has none at all: both are scanned
+/// after a new delay.
 #[test]
 fn a_split_and_a_fork_lose_what_scanning_knew() {
     let mut threads = start("vma-scanning-1");
@@ -969,7 +981,8 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
     assert!(more > 0, "the new piece waits");
 }
 
-/// Only a process with one thread starts scanning over when it forks; with two, whoever else counts as one, it goes on.
+/// Only a fork of a single-threaded process restarts its scanning; with a second user of the address space,
+/// of whatever kind, scanning goes on.
 #[test]
 fn a_fork_of_several_threads_goes_on_being_scanned() {
     let mut threads = start("numa-6.12");
@@ -983,7 +996,7 @@ fn a_fork_of_several_threads_goes_on_being_scanned() {
     assert_eq!(threads.mm.parts.address_spaces.mm(child).numa_scan, before, "a copy of the parent's");
 }
 
-/// The first further thread of a process puts off scanning by a delay, as a fork does; the second does not.
+/// The second thread of a process delays scanning, as a fork does; further threads do not.
 #[test]
 fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     let (mut machine, mut mm) = boot(Series::NUMA.variant("numa-6.12").unwrap());
@@ -993,7 +1006,7 @@ fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 0);
     let now = machine.now(Cpu(0));
     mm.enter(&mut machine, Cpu(0)).add_task(now, space, 101, Some(first));
-    // 1000 ms are 250 jiffies, and boot is at 1.
+    // 1000 ms are 250 jiffies, and boot is at jiffy 1.
     assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 251);
     machine.wait_until(Cpu(0), Category::Program, machine::Time::from_seconds(1.0));
     let now = machine.now(Cpu(0));
@@ -1001,14 +1014,14 @@ fn a_process_is_scanned_anew_when_it_gets_its_second_thread() {
     assert_eq!(mm.parts.address_spaces.mm(space).numa_scan.next_scan, 251);
 }
 
-/// What some of the counters of hint faults say.
+/// Some of the counters of hint faults and migrations.
 fn counted(threads: &Threads) -> [u64; 5] {
     use Event::{NumaHintFaults, NumaHugePteUpdates, NumaPagesMigrated, NumaPteUpdates, PgmigrateSuccess};
     [NumaPteUpdates, NumaHugePteUpdates, NumaHintFaults, NumaPagesMigrated, PgmigrateSuccess]
         .map(|event| threads.count(event))
 }
 
-/// Has the thread on CPU 2 scan until a page may not be used any more.
+/// Makes the thread on CPU 2 scan until a page is PROT_NONE.
 fn hide(threads: &mut Threads, page: u64) {
     for _ in 0..1000 {
         if !threads.mm.parts.address_spaces.pte(threads.space, threads.start + page).lets(false) {
@@ -1019,9 +1032,8 @@ fn hide(threads: &mut Threads, page: u64) {
     panic!("page {page} is never scanned");
 }
 
-/// Trap 16: a folio is one hint fault, whatever its size, and moves as all of its pages; a huge page is one
-/// update of a huge entry and as many of entries as it has pages. What a thread knows of its faults is in
-/// pages.
+/// Trap 16: a folio of any size is one hint fault and migrates with all its pages. A huge page counts as one
+/// update of a PMD and as many updates of PTEs as it has pages. The statistics of threads count pages.
 #[test]
 fn a_large_folio_is_one_fault_and_all_of_its_pages() {
     for (variant, settings, size, huge) in [
@@ -1042,7 +1054,7 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
         assert_eq!(threads.mm.parts.pages_by_node(space, threads.start..threads.start + PAGES), [size, 0]);
         hide(&mut threads, 0);
         assert_eq!(counted(&threads), [size, huge, 0, 0, 0], "{variant}, {size} pages");
-        // The last page faults, and all can be used.
+        // The last page faults, and the whole folio becomes accessible.
         threads.touch(2, size - 1, false);
         assert_eq!(counted(&threads), [size, huge, 1, size, size], "{variant}, {size} pages");
         assert!(
@@ -1057,7 +1069,7 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
             size,
             "{variant}, {size}"
         );
-        // From its own node it is a local fault, and as many pages.
+        // From a CPU on its node it is a local fault of as many pages.
         hide(&mut threads, 0);
         threads.touch(2, 0, false);
         assert_eq!(threads.count(Event::NumaHintFaultsLocal), 1, "{variant}, {size} pages");
@@ -1065,14 +1077,16 @@ fn a_large_folio_is_one_fault_and_all_of_its_pages() {
     }
 }
 
-/// A page goes only where more stays free than the high watermark, by the pages that move: of free memory a
-/// page is not enough, and the next one is. Without tiering nobody makes room, and the failure is remembered.
+/// A page migrates only if its new node keeps more free pages than the high watermark, by as many as migrate:
+/// with one page less free it does not, with that page it does. Without tiering nobody reclaims for it, and
+/// the failure is recorded.
 #[test]
 fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
     for (settings, size) in [(&[][..], 1), (&[("thp_anon", "2M:never;64K:always")][..], 16)] {
         for (spare, moves) in [(-1, false), (0, false), (1, true)] {
             let mut threads = start("mainline-6.18");
-            // Taking a node's pages for the kernel mixes pageblocks, which is not to raise its watermarks meanwhile.
+            // Allocating a node's pages for the kernel mixes pageblocks, which must not boost its watermarks
+            // here.
             threads.mm.set("vm.watermark_boost_factor", "0").unwrap();
             for (name, value) in settings {
                 threads.mm.set(name, value).unwrap();
@@ -1105,8 +1119,8 @@ fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
     }
 }
 
-/// Takes pages of the second node until `left`, which says how many too many are free, says none. No CPU
-/// keeps free pages, or what it has not yet counted.
+/// Allocates pages of the second node until `left`, which returns how many too many are free, returns 0. No
+/// CPU keeps free pages or counts that have not been added to the zone's.
 fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
     let (mm, machine) = (&mut threads.mm, &mut threads.machine);
     for order in (0..=10).rev() {
@@ -1120,9 +1134,9 @@ fn take_until(threads: &mut Threads, left: impl Fn(&MemoryManager) -> i64) {
     }
 }
 
-/// Before 6.10 a fault on a large folio that is mapped by entries makes it accessible and is forgotten: it is
-/// no hint fault, and nothing moves. Such a folio comes from a huge page, hidden as one, of which a part was
-/// unmapped.
+/// Before 6.10, a fault on a large folio that is mapped by PTEs makes it accessible and has no other effect:
+/// it does not count as a hint fault, and nothing migrates. Such a folio comes from a huge page that was made
+/// PROT_NONE and then partially unmapped.
 #[test]
 fn large_folios_mapped_by_entries_count_from_6_10_on() {
     for (variant, counts) in [
@@ -1157,8 +1171,8 @@ fn large_folios_mapped_by_entries_count_from_6_10_on() {
     }
 }
 
-/// From 7.2 on huge entries are asked what others are: those of pages that a child shares stay, and so do
-/// those on the node of a process's only thread. Before, they become PROT_NONE.
+/// From 7.2 on PMDs are checked like PTEs: huge pages that a child shares are not scanned, nor are those on
+/// the node of a process's only thread. Before, they are made PROT_NONE.
 #[test]
 fn huge_pages_are_asked_for_sharers_from_7_2_on() {
     for (variant, shared, alone, scanned) in [
@@ -1187,7 +1201,8 @@ fn huge_pages_are_asked_for_sharers_from_7_2_on() {
     }
 }
 
-/// Nodes of a CPU and 64 MiB each, of which the last ones are slow memory instead.
+/// Boots a machine of nodes with a CPU and 64 MiB each; the last `memory_only_nodes` have slow memory and no
+/// CPU.
 fn boot_nodes(variant: &str, nodes: u8, memory_only_nodes: u8) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         sockets: (nodes - memory_only_nodes).into(),
@@ -1217,7 +1232,7 @@ fn a_sweep_knows_each_of_many_nodes() {
     }
     let expected = mm.parts.pages_by_node(space, start..start + 512);
     assert!(expected.iter().all(|&pages| pages == 25 || pages == 26), "{expected:?}");
-    // The first time page by page, then in one go.
+    // The first time page by page, then all at once.
     for _ in 0..2 {
         let mut by_node = [0; NODES as usize];
         let end = start + 512;
@@ -1226,7 +1241,7 @@ fn a_sweep_knows_each_of_many_nodes() {
     }
 }
 
-/// Has the thread on CPU 0 scan until `page` may not be used any more.
+/// Makes the thread on CPU 0 scan until `page` is PROT_NONE.
 fn scan_until_hidden(machine: &mut Machine<Category>, mm: &mut MemoryManager, space: MmId, page: Vpn) {
     for _ in 0..1000 {
         if !mm.parts.address_spaces.pte(space, page).lets(false) {
@@ -1274,7 +1289,7 @@ fn each_fast_node_has_a_promotion_rate_of_its_own() {
     mm.parts.address_spaces.mbind(space, start..start + 1024, None);
     assert_eq!(mm.parts.pages_by_node(space, start..start + 1024), [0, 0, 1024]);
     scan_until_hidden(&mut machine, &mut mm, space, start);
-    // 1 MiB a second is 256 pages, for each of the nodes that pages go to.
+    // 1 MiB a second is 256 pages, for each of the nodes that pages are promoted to.
     for (cpu, pages) in [(0, start..start + 400), (1, start + 400..start + 600)] {
         for page in pages.clone() {
             mm.enter(&mut machine, Cpu(cpu)).touch(space, page, false).unwrap();

@@ -1,15 +1,15 @@
-//! What NUMA scanning knows of an area (`numab_state`) when the area is cut, call by call and kernel by kernel.
+//! What becomes of the `numab_state` of a VMA when the VMA is split, call by call and kernel by kernel.
 //!
 //! ```text
-//!   mprotect, madvise, mbind, mlock,      │     │ part │     │     the part keeps it, the rest is new
+//!   mprotect, madvise, mbind, mlock,      │     │ part │     │     the part keeps it, the rest has a new one
 //!   userfaultfd
-//!   munmap   to 6.5                       │     │      │     │     what lies before the hole keeps it
-//!            from 6.6 on                  │     │      │     │     nothing does
+//!   munmap   to 6.5                       │     │      │     │     the VMA before the hole keeps it
+//!            from 6.6 on                  │     │      │     │     neither keeps it
 //! ```
 //!
-//! In the kernel: callers of `split_vma` and `__split_vma` with `new_below` in mm/mprotect.c, mm/madvise.c, mm/mempolicy.c, mm/mlock.c
-//! and fs/userfaultfd.c of 6.1 and 6.6, `vma_modify` of 6.7 and 6.12, `do_vmi_align_munmap` of 6.4 and 6.6,
-//! `vms_gather_munmap_vmas` of 6.12.
+//! In the kernel: callers of `split_vma` and `__split_vma` with `new_below` in mm/mprotect.c, mm/madvise.c,
+//! mm/mempolicy.c, mm/mlock.c and fs/userfaultfd.c of 6.1 and 6.6, `vma_modify` of 6.7 and 6.12,
+//! `do_vmi_align_munmap` of 6.4 and 6.6, `vms_gather_munmap_vmas` of 6.12.
 
 mod reclaim_machine;
 
@@ -27,11 +27,11 @@ struct Process {
     space: MmId,
 }
 
-/// Ranges of pages count from here.
+/// Ranges of pages count from this one.
 const FIRST: Vpn = 1024;
 
 impl Process {
-    /// A process with areas, which passes have met one after the other.
+    /// A process with VMAs, which passes have met one after the other.
     fn with(variant: &str, areas: &[(Range<Vpn>, VmFlags)]) -> Process {
         let of_series = Series::NUMA.variant(variant);
         let (mut machine, mut mm) = boot(of_series.or_else(|| Variant::of_release(variant)).unwrap());
@@ -64,7 +64,7 @@ impl Process {
         self.mm.enter(&mut self.machine, Cpu(0)).numa_tick();
     }
 
-    /// When the area was to be scanned first: which tells records apart.
+    /// When the VMA was first to be scanned, which identifies its record.
     fn record(&self, page: Vpn) -> Option<u64> {
         self.mm.parts.address_spaces.mm(self.space).vmas.numab(FIRST + page).map(|record| record.next_scan)
     }
@@ -82,7 +82,7 @@ impl Process {
     }
 }
 
-/// A call that changes something about pages.
+/// A system call that changes something about pages.
 type Call = fn(&mut Process, Range<Vpn>);
 
 const CHANGES: [(&str, Call); 5] = [
@@ -119,7 +119,7 @@ fn the_part_that_changes_is_the_area_that_was_there() {
                 let expected: Vec<_> =
                     expected.into_iter().map(|(pages, has)| (pages, record.filter(|_| has))).collect();
                 assert_eq!(process.records(), expected, "{name} of {part:?} in {variant}");
-                // The same once more changes nothing, and cuts nothing.
+                // The same call again changes nothing, and splits nothing.
                 call(&mut process, FIRST + part.start..FIRST + part.end);
                 assert_eq!(process.records(), expected, "{name} of {part:?} in {variant}, again");
             }
@@ -152,7 +152,8 @@ fn what_munmap_leaves_is_new_but_for_the_start_until_6_5() {
                 expected.into_iter().map(|(pages, has)| (pages, record.filter(|_| has))).collect();
             assert_eq!(process.records(), expected, "{part:?} in {variant}");
         }
-        // What is mapped in the hole again joins what lies before it, which takes in what lies behind.
+        // Memory that is mapped in the hole again merges with the VMA before it, and that with the VMA
+        // behind.
         let mut process = Process::with(variant, &[(0..30, VmFlags::PRIVATE)]);
         let record = process.record(0);
         process.map(&(10..20), VmFlags::PRIVATE);
@@ -160,7 +161,8 @@ fn what_munmap_leaves_is_new_but_for_the_start_until_6_5() {
     }
 }
 
-/// Where the changed part becomes equal to the area beside it, that one grows, and nothing is cut: both keep what is known.
+/// If the changed part becomes equal to the neighbouring VMA, that one grows and nothing is split: both keep
+/// their records.
 #[test]
 fn a_border_that_moves_is_no_cut() {
     for (part, rights, expected) in
@@ -175,7 +177,7 @@ fn a_border_that_moves_is_no_cut() {
     }
 }
 
-/// A child has areas of its own (`dup_mmap`), a new program has none of the old one's.
+/// A child has VMAs of its own (`dup_mmap`), and a new program has none of the old one's.
 #[test]
 fn neither_fork_nor_exec_hands_anything_on() {
     let mut process = Process::with("numa-6.12", &[(0..30, VmFlags::PRIVATE)]);

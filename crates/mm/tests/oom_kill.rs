@@ -1,4 +1,5 @@
-//! `lru_gen/min_ttl_ms`: what was used lately stays, and if that leaves nothing to evict, a process goes.
+//! The OOM killer. `lru_gen/min_ttl_ms`: pages that were used lately are not evicted, and if that leaves
+//! nothing to evict, a process is killed.
 
 mod reclaim_machine;
 
@@ -10,8 +11,8 @@ use mm::memcontrol::Memcg;
 use mm::oom_kill::OomCause;
 use reclaim_machine::boot;
 
-/// Fills memory with files beside two processes, one larger than the other, all within a second; who is to be killed, and
-/// the larger one.
+/// Fills memory with file pages beside two processes, one larger than the other, all within a second. Returns
+/// the process that is killed, if any, and the larger one.
 fn fill(min_ttl_ms: &str) -> (Option<MmId>, MmId) {
     let (mut machine, mut mm) = boot(Variant::of_release("6.12").unwrap());
     mm.set("lru_gen/min_ttl_ms", min_ttl_ms).unwrap();
@@ -56,7 +57,8 @@ fn nobody_goes_without_a_promise() {
     assert_eq!(fill("0").0, None);
 }
 
-/// Three processes in a group with two below it and one beside, of so many pages each; whom an allocation of the first one kills.
+/// Three processes with so many pages each, in two memcgs below a parent and in one beside it. Returns the
+/// cause and the processes that an allocation of the first one kills.
 fn killed(pages: [u64; 3], limits: [Option<u64>; 3], oom_group: [bool; 3]) -> (OomCause, Vec<usize>) {
     let (mut machine, mut mm) = boot(Variant::of_release("6.18").unwrap());
     // parent ── first, second; beside
@@ -91,16 +93,17 @@ fn killed(pages: [u64; 3], limits: [Option<u64>; 3], oom_group: [bool; 3]) -> (O
 fn the_worst_process_below_the_limit_goes_and_with_oom_group_all_of_its_group() {
     let (first, parent) = (Memcg(2), Memcg(1));
     let none = [false; 3];
-    // Nothing is at its limit: the machine is out of memory, and the worst of all goes.
+    // No memcg is at its limit: the machine is out of memory, and the largest process of all is killed.
     assert_eq!(killed([30, 40, 50], [None; 3], none), (OomCause::NoFreePage, vec![2]));
-    // The group of who asks is at its limit: no other than its own.
+    // The memcg of the allocating process is at its limit: its only process is killed.
     assert_eq!(killed([30, 40, 50], [Some(1), None, None], none), (OomCause::MemoryMax(first), vec![0]));
-    // The group above: the worst of both below it.
+    // The parent is at its limit: the larger process of the two below it is killed.
     assert_eq!(killed([30, 40, 50], [None, Some(1), None], none), (OomCause::MemoryMax(parent), vec![1]));
-    // Groups are ended whole, the highest one up to where the limit is.
+    // With `memory.oom.group`, all processes of a memcg are killed, of the highest such memcg up to the one
+    // at its limit.
     assert_eq!(killed([30, 40, 50], [None, Some(1), None], [true, true, false]).1, [0, 1]);
     assert_eq!(killed([30, 40, 50], [Some(1), None, None], [true, true, false]).1, [0]);
     assert_eq!(killed([30, 40, 20], [None; 3], [false, true, true]).1, [0, 1]);
-    // Of equals the youngest.
+    // Of equal processes, the youngest is killed.
     assert_eq!(killed([30, 30, 30], [None; 3], none).1, [2]);
 }

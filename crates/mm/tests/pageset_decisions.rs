@@ -1,5 +1,5 @@
 //! Known sequences of refills and bulk frees: batch 63, high and high_min 361, high_max 4000, all zone flags
-//! clear. Each row says what every variant does with the same demand.
+//! clear. Each row gives the answers of every variant to the same demand.
 
 use mm::Series;
 use mm::page::PAGEBLOCK_ORDER;
@@ -7,14 +7,14 @@ use mm::pcp::policy::{self, Pageset, ZonePressure};
 use mm::pcp::{DrainedBlock, PerCpuPages, list_index};
 use mm::{Features, MigrateType};
 
-/// A pageset on its own: refills always succeed, and every movement is written down.
+/// A pageset without a zone: refills always succeed, and every movement is recorded.
 struct Lone {
     features: Features,
     pages: PerCpuPages,
     next_pfn: u32,
-    /// Refill sizes in blocks.
+    /// Sizes of refills, in blocks.
     refills: Vec<i32>,
-    /// Bulk free sizes in pages, high-order drains marked.
+    /// Sizes of bulk frees in pages, and whether they were high-order drains.
     drains: Vec<(i32, bool)>,
 }
 
@@ -101,7 +101,7 @@ impl Lone {
     }
 }
 
-/// `63*3, 5` as written in tables of such sequences.
+/// `63*3, 5` as such sequences are written in tables.
 fn runs(groups: &[(i32, usize)]) -> Vec<i32> {
     groups.iter().flat_map(|&(value, times)| std::iter::repeat_n(value, times)).collect()
 }

@@ -1,4 +1,4 @@
-//! How much is read ahead: tables worked out by hand, a slow model of the whole, and what must always hold.
+//! How much is read ahead: tables worked out by hand, a slow model of the whole, and invariants.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ const fn window(start: u32, pages: u32, lookahead: u32) -> Window {
     Window { start, pages, lookahead, order: 0 }
 }
 
-/// A read that makes no window leaves the state alone.
+/// A read that makes no window does not change the state.
 #[test]
 fn what_is_in_memory_before_a_random_read_decides() {
     for variant in RELEASES {
@@ -49,18 +49,18 @@ fn what_is_in_memory_before_a_random_read_decides() {
             let window = ra.on_miss(&f, index, request, |most| cached.min(most));
             (window, ra.size)
         };
-        // As many as are asked for, or fewer: a random read.
+        // No more pages before it than requested: a random read.
         assert_eq!(miss(1000, 8, 8), (window(1000, 8, 0), 0), "{variant}");
         assert_eq!(miss(1000, 8, 0), (window(1000, 8, 0), 0));
-        // One more: a trail. As much again, with the marker on the last page.
+        // One page more is the trail of a stream: as much again is read, with the marker on the last page.
         assert_eq!(miss(1000, 8, 9), (window(1000, 17, 1), 17));
         assert_eq!(miss(1000, 1, 2), (window(1000, 3, 1), 3));
-        // Up to a window.
+        // At most a window.
         assert_eq!(miss(1000, 8, 30), (window(1000, 32, 1), 32));
-        // 32 looked at, and one of them taken for a gap.
+        // 32 pages are looked at, and one of them is taken for the gap.
         assert_eq!(miss(1000, 31, 100), (window(1000, 31, 0), 0));
         assert_eq!(miss(1000, 30, 100), (window(1000, 32, 1), 32));
-        // From the beginning of the file on: twice as many.
+        // The pages before it reach back to the beginning of the file: twice as many are read.
         assert_eq!(miss(5, 2, 5), (window(5, 12, 1), 12));
         assert_eq!(miss(32, 2, 32), (window(32, 32, 1), 32));
     }
@@ -79,9 +79,9 @@ fn neighbours_of_the_last_read_are_sequential() {
         assert_eq!(miss(Some(998), 1000, 1), window(1000, 1, 0));
         assert_eq!(miss(Some(1001), 1000, 1), window(1000, 1, 0));
         assert_eq!(miss(None, 1000, 1), window(1000, 1, 0));
-        // Longer than a window, not longer than what the device takes at once: that is the window.
+        // Longer than a window, but no longer than the device takes at once: that is the window.
         assert_eq!(miss(None, 1000, 100), window(1000, 100, 0));
-        // Longer than both: half of it is left at the marker.
+        // Longer than both: half of the window is left at the marker.
         assert_eq!(miss(None, 1000, 500), window(1000, 320, 160));
         assert_eq!(miss(None, 1000, 32), window(1000, 32, 0));
     }
@@ -99,19 +99,20 @@ fn releases_differ_where_streams_are_disturbed() {
         ("mainline-6.18", window(108, 1, 0), window(214, 30, 30), None),
     ] {
         let f = features(variant);
-        // A miss where the last window ended, by another reader. 16 pages would begin with their own marker.
+        // A miss where the last window ended, by another reader. A window of 16 pages would begin with its
+        // own marker.
         assert_eq!(after.clone().on_miss(&f, 108, 1, |_| 0), at_end, "{variant}");
-        // A marker of another window: from the first missing page on.
+        // A marker of another window: the window begins at the first missing page.
         assert_eq!(after.clone().on_marker(&f, 200, 0, 1, |_| 13), Some(gap), "{variant}");
         assert_eq!(after.clone().on_marker(&f, 200, 0, 1, |most| most), cached_all, "{variant}");
-        // Its own marker.
+        // The marker of the window that the open file knows.
         assert_eq!(
             after.clone().on_marker(&f, 100, 0, 1, |_| panic!()),
             Some(window(108, 16, 16)),
             "{variant}"
         );
     }
-    // Odd windows end at a multiple of four from 6.17 on, unless nothing were left.
+    // From 6.17 on, odd windows end at a multiple of four, unless nothing would be left.
     let odd = FileRaState { start: 101, size: 4, async_size: 3, ..FileRaState::new(32, 320) };
     let next = |variant, mut ra: FileRaState| ra.on_marker(&features(variant), ra.start + 1, 0, 1, |_| 0);
     assert_eq!(next("mainline-6.15", odd), Some(window(105, 8, 8)));
@@ -168,12 +169,13 @@ fn folios_fit_where_they_are() {
     assert_eq!(orders("pcp-base", 4, 7..35), [0, 3, 4, 0, 0, 0]);
     assert_eq!(orders("mainline-6.18", 5, 2..16), [1, 2, 3]);
     assert_eq!(orders("mainline-6.1", 5, 2..16), [0, 0, 2, 3]);
-    // A marker in the middle of a folio.
+    // A marker that falls inside of a folio.
     let marked = |variant| [13, 16, 17].map(|page| marked_folio(&features(variant), page, 2));
     assert_eq!((marked("pcp-base"), marked("mainline-6.10")), ([16, 16, 20], [12, 16, 16]));
 }
 
-/// The orders of windows, a miss first, then marker after marker; each on the folio that the window has there.
+/// The orders of windows, first of a miss, then of one marker after the other, each on the folio that the
+/// window has at that place.
 #[test]
 fn folios_grow_with_each_marker() {
     let orders = |variant, max_order, ra_pages| {
@@ -191,7 +193,7 @@ fn folios_grow_with_each_marker() {
     };
     assert_eq!(orders("pcp-base", 9, 2048), [2, 4, 6, 8, 9, 9, 9, 9]);
     assert_eq!(orders("mainline-6.18", 9, 2048), [0, 2, 4, 6, 8, 8, 9, 9]);
-    // Windows of 32 pages have no larger ones.
+    // Windows of 32 pages have no larger folios.
     assert_eq!(orders("mainline-6.15", 9, 32), [2, 3, 4, 5, 5, 5, 5, 5]);
     assert_eq!(orders("mainline-6.18", 9, 32), [0, 2, 2, 3, 3, 4, 4, 5], "as recorded on XFS");
     for variant in RELEASES {
@@ -199,7 +201,7 @@ fn folios_grow_with_each_marker() {
     }
 }
 
-/// A machine with one file, read by descriptors.
+/// A machine with one file that is open several times.
 struct Host {
     file: FileId,
     mm: MemoryManager,
@@ -228,7 +230,7 @@ fn host(variant: &str, advice: &[Advice], large_folios: bool) -> Host {
 }
 
 impl Host {
-    /// Reads; the requests that go to the device.
+    /// Reads pages and returns the requests that go to the device.
     fn read(&mut self, descriptor: usize, index: u32, pages: u32) -> Vec<Vec<u32>> {
         let Host { mm, machine, descriptors, .. } = self;
         let mut request = mm.parts.page_cache.begin_read(Memcg::ROOT, descriptors[descriptor], index, pages);
@@ -278,7 +280,8 @@ fn requests_end_where_pages_are_in_memory_and_at_the_end_of_the_file() {
     let mut host = host("pcp-base", &[Advice::Random, Advice::Normal], false);
     host.read(0, 20, 2);
     assert_eq!(host.read(1, 16, 8), [run(16, 19), run(22, 23)]);
-    // Oversized: 100 from 560 on are wanted, 40 are there; half of them would be left at the marker.
+    // A request that is larger than a window: 100 pages from 560 on are wanted, 40 exist; half of them would
+    // be left at the marker.
     assert_eq!(host.read(1, 560, 100), [run(560, 599)]);
     assert_eq!(host.read(1, 560, 100), Vec::<Vec<u32>>::new());
 }
@@ -290,12 +293,13 @@ fn the_rest_of_a_request_looked_sequential_until_6_5() {
         host.read(0, 300, 1);
         assert_eq!(host.read(0, 100, 1), [run(100, 100)]);
         host.read(0, 400, 1);
-        // The first page is there, the seven behind it are not.
+        // The first page is in memory, the seven behind it are not.
         assert_eq!(host.read(0, 100, 8), [second], "{variant}");
     }
 }
 
-/// A folio is used once by a read, however many of its pages are read, and not again by a read that goes on in it.
+/// A read counts as one access to a folio, however many of its pages it reads, and a read that continues in
+/// the folio is no new access.
 #[test]
 fn reads_of_one_folio_are_one_use() {
     let mut host = host("pcp-base", &[Advice::Normal, Advice::Normal], true);
@@ -307,7 +311,7 @@ fn reads_of_one_folio_are_one_use() {
     // Pages 4 to 7 come as one folio, which has the marker.
     assert_eq!(host.read(0, 0, 4), [[0, 4]]);
     assert_eq!(host.read(0, 4, 1), [[8, 16]]);
-    // The same descriptor goes on in the first one, then another does.
+    // First the same descriptor continues in the first folio, then another descriptor reads it.
     host.read(0, 5, 3);
     assert_eq!(active(&mut host), 0);
     host.read(1, 5, 3);
@@ -315,7 +319,7 @@ fn reads_of_one_folio_are_one_use() {
     host.mm.validate(0);
 }
 
-/// Touches pages of a mapping of the file; for each, the pages that came in.
+/// Touches pages of a mapping of the file. Returns the faults that read, each with the pages that came in.
 fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>) -> Vec<(u32, Vec<u32>)> {
     let Host { mm, machine, .. } = host;
     let mut folios = Vec::new();
@@ -343,7 +347,7 @@ fn faults_read_around_and_behind_as_they_are_advised() {
             VmFlags::READ,
         );
         host.mm.enter(&mut host.machine, Cpu(0)).madvise(mm, start..start + u64::from(FILE_PAGES), advice);
-        // Alone until it is known through what.
+        // A single page, as long as no open file is known for the mapping.
         host.mm.enter(&mut host.machine, Cpu(0)).touch(mm, start + 599, false).unwrap();
         assert!(
             host.mm.parts.page_cache.files().nr_folios() == 1
@@ -353,7 +357,7 @@ fn faults_read_around_and_behind_as_they_are_advised() {
         (host, (mm, start))
     };
     let (mut normal, mapping) = mapped(address_space::Advice::Normal);
-    // Around 300, with the marker eight pages from the end; then window after window.
+    // Around page 300, with the marker eight pages from the end; then window after window.
     let came = touch(&mut normal, mapping, 300..350);
     assert_eq!(
         came,
@@ -366,12 +370,12 @@ fn faults_read_around_and_behind_as_they_are_advised() {
     assert_eq!(random.mm.parts.page_cache.files().nr_folios(), 4);
 
     let (mut sequential, mapping) = mapped(address_space::Advice::Sequential);
-    // Nothing was read before, and nothing is in memory before it: what is asked for is a window.
+    // No page has been read before, and none before it is in memory: the request is a window.
     let came = touch(&mut sequential, mapping, 300..340);
     assert_eq!(came, [(300, run(300, 331)), (332, run(332, 363))]);
 }
 
-/// Readahead with sets and no state but what the kernel's comments say that it has.
+/// Readahead with sets, and with no state except what the kernel's comments describe.
 struct Model {
     f: ReadaheadFeatures,
     cached: BTreeSet<u32>,
@@ -451,11 +455,11 @@ proptest! {
         host.mm.validate(0);
     }
 
-    /// Under memory pressure every read is served, pages come in once, and all is consistent.
+    /// Under memory pressure every read succeeds, each page is read once, and all invariants hold.
     #[test]
     fn memory_runs_short_in_the_middle_of_windows(
         variant in proptest::sample::select(&RELEASES[..]),
-        // Two windows, whose pages may all be locked.
+        // Enough for two windows, whose pages may all be locked.
         limit in 130..300u64,
         large_folios in any::<bool>(),
         reads in proptest::collection::vec((0..2usize, 0..FILE_PAGES - 40, 1..40u32), 1..200)

@@ -1,4 +1,5 @@
-//! What reclaim decides, cell by cell: where folios enter, which go, which type, how much, and when generations begin.
+//! What reclaim decides, cell by cell: which generation folios enter, which folios and which type are
+//! evicted, how much is scanned, and when generations begin.
 
 use machine::PageSize;
 use mm::Series;
@@ -36,7 +37,7 @@ fn kernel(variant: &str) -> GenFeatures {
     f
 }
 
-/// Where a folio goes that is to go next, or not.
+/// The end of its list that a folio is added to, by whether it is to be reclaimed next.
 fn end(reclaiming: bool) -> ListEnd {
     if reclaiming { ListEnd::Tail } else { ListEnd::Head }
 }
@@ -61,13 +62,13 @@ fn with_refs(set: &[FolioFlags], refs: u8) -> FolioFlags {
 
 #[test]
 fn a_folio_enters_the_generation_that_its_flags_say() {
-    // Generations 6 to 9: what mglru-6.1 and mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2 choose.
+    // Generations are 6 to 9. Columns: mglru-6.1 and mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2.
     let table: &[(&[FolioFlags], bool, [u64; 4])] = &[
         (&[ACTIVE], false, [9, 9, 8, 8]),
         (&[ACTIVE, WORKINGSET], false, [9, 9, 9, 9]),
         (&[ACTIVE, REFERENCED], false, [9, 9, 8, 8]),
         (&[ACTIVE, SWAPBACKED], false, [9, 9, 8, 8]),
-        // To go next; an active one does not.
+        // To be reclaimed next; an active folio is not.
         (&[ACTIVE], true, [9, 9, 8, 8]),
         (&[], true, [6, 6, 6, 6]),
         (&[WORKINGSET], true, [6, 6, 6, 6]),
@@ -99,7 +100,7 @@ fn a_folio_enters_the_generation_that_its_flags_say() {
 
 #[test]
 fn where_there_are_fewer_generations_a_folio_enters_none_that_is_gone() {
-    // The oldest of the generations up to 9, and what mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2 choose.
+    // The oldest generation, the youngest being 9. Columns: mglru-6.5, mglru-6.7, mglru-6.14, mglru-7.2.
     for (oldest, set, expected) in [
         (7, &[][..], [7, 7, 7, 7]),
         (8, &[], [8, 8, 8, 8]),
@@ -120,7 +121,8 @@ fn where_there_are_fewer_generations_a_folio_enters_none_that_is_gone() {
 
 #[test]
 fn accesses_through_file_descriptors_are_counted_up_to_the_last_tier() {
-    // After each access: referenced, working set, counter, tier, promoted when its turn comes.
+    // After each access: referenced, workingset, counter, tier, and whether the folio is promoted when
+    // eviction meets it.
     let until_6_13 = [
         (true, false, 0, 0, false),
         (true, true, 0, 1, false),
@@ -151,7 +153,8 @@ fn accesses_through_file_descriptors_are_counted_up_to_the_last_tier() {
             assert_eq!(now, expected, "{variant}, access {}", access + 1);
         }
     }
-    // Since 6.14 the counter begins anew with the first access; nothing counts what cannot be evicted.
+    // From 6.14 on the counter begins anew with the first access; accesses to unevictable folios are not
+    // counted.
     let mut folio = with_refs(&[], 3);
     mark_accessed(&kernel("mglru-6.14"), &mut folio);
     assert_eq!(folio, flags(&[REFERENCED]));
@@ -175,7 +178,8 @@ fn a_folio_that_moves_on_forgets_its_accesses() {
 #[test]
 fn page_table_accesses_keep_activate_or_are_not_enough() {
     use References::{Activate, Keep, Reclaim, ReclaimClean};
-    // Flags, young entries; what it means to the classic LRU and to generations up to 6.13, and the flags then.
+    // Flags and young PTEs; the answers of the classic LRU and of generations up to 6.13, and the flags after
+    // that.
     let classic: &[(&[FolioFlags], u16, References, &[FolioFlags])] = &[
         (&[], 0, Reclaim, &[]),
         (&[REFERENCED], 0, ReclaimClean, &[]),
@@ -195,13 +199,14 @@ fn page_table_accesses_keep_activate_or_are_not_enough() {
             assert_eq!((references, folio), (expected, flags(left)), "{set:?}, {young} young, {lru:?}");
         }
     }
-    // What lies in an area in which memory stays is not asked for more.
+    // A folio in a `VM_LOCKED` VMA is activated whatever its flags.
     for lru in [Lru::Classic, multi_gen("mglru-6.1"), multi_gen("mglru-6.14")] {
         let mut folio = flags(&[REFERENCED]);
         assert_eq!(check_references(&lru, &mut folio, None), Activate);
         assert_eq!(folio, flags(&[REFERENCED]));
     }
-    // Since 6.14: flags and counter, young entries; what it means, and the flags then, in 6.14 and 7.2.
+    // From 6.14 on: flags, counter and young PTEs; the answer, and the flags and counter after that, in 6.14
+    // and in 7.2.
     type Row<'a> = (&'a [FolioFlags], u8, u16, References, (&'a [FolioFlags], u8), (&'a [FolioFlags], u8));
     let table: &[Row] = &[
         (&[], 3, 0, Reclaim, (&[], 3), (&[], 3)),
@@ -237,17 +242,17 @@ fn counts(refaulted: u64, total: u64) -> TierCounts {
 fn a_tier_may_go_unless_it_refaults_more_than_the_first() {
     let position = |refaulted, total, gain| Position { counts: counts(refaulted, total), gain };
     for (set_point, process, expected) in [
-        // Fewer than 64 refaults say nothing.
+        // Fewer than 64 refaults are too few to tell.
         (position(0, 0, 1), position(63, 63, 1), true),
         (position(0, 0, 1), position(64, 64, 1), false),
-        // 64 * (36 + 64) * 1 <= (99 + 1) * 64 * 1, and not with one refault less.
+        // 64 * (36 + 64) * 1 <= (99 + 1) * 64 * 1, but not with one refault less.
         (position(99, 36, 1), position(64, 64, 1), true),
         (position(98, 36, 1), position(64, 64, 1), false),
-        // The gain of the process excuses it.
+        // A larger gain of the process allows more refaults.
         (position(49, 36, 1), position(64, 64, 2), true),
         (position(48, 36, 1), position(64, 64, 2), false),
         (position(99, 36, 2), position(64, 64, 1), false),
-        // Nothing has gone of what came back: it protects.
+        // Pages refault although none were evicted: the tier is protected.
         (position(1000, 1000, 1), position(64, 0, 1), false),
     ] {
         assert_eq!(positive_ctrl_err(set_point, process), expected, "{set_point:?}, {process:?}");
@@ -256,7 +261,7 @@ fn a_tier_may_go_unless_it_refaults_more_than_the_first() {
 
 #[test]
 fn tiers_go_up_to_the_first_that_must_stay() {
-    // The first tier refaults at 10 %, others may at 20 % until 6.13, at 15 % since 6.14.
+    // The first tier refaults at 10 %. Others may refault at 20 % until 6.13, at 15 % from 6.14 on.
     let tier = |percent: u64| counts(percent * 1000, 100_000);
     let rows = [
         ([10, 0, 0, 0], 3, 3),
@@ -265,7 +270,7 @@ fn tiers_go_up_to_the_first_that_must_stay() {
         ([10, 9, 30, 0], 1, 1),
         ([10, 9, 14, 30], 2, 2),
         ([10, 30, 0, 0], 0, 0),
-        // The second is asked before the third.
+        // The second tier is checked before the third.
         ([10, 18, 30, 0], 1, 0),
     ];
     for (percent, until_6_13, since_6_14) in rows {
@@ -283,7 +288,7 @@ fn tiers_go_up_to_the_first_that_must_stay() {
 
 #[test]
 fn the_type_that_refaults_less_goes() {
-    // Refaults in each thousand evictions of the first tier of anonymous pages, and of files.
+    // Refaults per thousand evictions in the first tier of anonymous and of file pages.
     let tiers = |anon: u64, file: u64| {
         [anon, file]
             .map(|refaulted| [counts(refaulted * 100, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)])
@@ -292,29 +297,30 @@ fn the_type_that_refaults_less_goes() {
         type_to_scan(&kernel(variant), swappiness, min_seq, &tiers(anon, file)).0
     };
     for variant in KERNELS {
-        // Both refault alike: swappiness decides.
+        // Both types refault alike: swappiness decides.
         assert_eq!(chosen(variant, 60, [3, 3], 100, 100), File, "{variant}");
         assert_eq!(chosen(variant, 140, [3, 3], 100, 100), Anon, "{variant}");
-        // At 60 of 200, files refault 140 / 60 times as often before anonymous pages go.
+        // At 60 of 200, file pages have to refault 140 / 60 times as often before anonymous pages are
+        // evicted.
         assert_eq!(chosen(variant, 60, [3, 3], 100, 230), File, "{variant}");
         assert_eq!(chosen(variant, 60, [3, 3], 100, 240), Anon, "{variant}");
         assert_eq!(chosen(variant, 0, [3, 4], 0, 1000), File, "{variant}");
         assert_eq!(chosen(variant, 1, [3, 3], 0, 1000), File, "{variant}");
         assert_eq!(chosen(variant, 200, [3, 3], 1000, 0), Anon, "{variant}");
-        // Until 6.13 the type that is behind goes first.
+        // Until 6.13 the type whose oldest generation is older goes first.
         let behind = if matches!(variant, "mglru-6.14" | "mglru-7.2") { File } else { Anon };
         assert_eq!(chosen(variant, 60, [3, 4], 100, 100), behind, "{variant}");
         assert_eq!(chosen(variant, 1, [3, 4], 100, 100), behind, "{variant}");
     }
 
-    // Until 6.13 tiers of the chosen type are held against the first tier of the other one.
+    // Until 6.13 the tiers of the chosen type are compared with the first tier of the other one.
     let of_file = [counts(0, 100_000), counts(30_000, 100_000), counts(0, 0), counts(0, 0)];
     let of_anon = |percent: u64| [counts(percent * 1000, 100_000), counts(0, 0), counts(0, 0), counts(0, 0)];
     for (percent, last) in [(12, 0), (13, 3)] {
         let (lru_type, tier) = type_to_scan(&kernel("mglru-6.7"), 60, [3, 3], &[of_anon(percent), of_file]);
         assert_eq!((lru_type, tier), (File, Some(last)), "{percent} %");
     }
-    // Since 6.14 all tiers count: here it is the third that refaults.
+    // From 6.14 on all tiers count: here it is the third that refaults.
     let mut tiers = tiers(100, 100);
     tiers[File as usize][2] = counts(100_000, 100_000);
     assert_eq!(type_to_scan(&kernel("mglru-6.7"), 60, [3, 3], &tiers).0, File);
@@ -323,7 +329,7 @@ fn the_type_that_refaults_less_goes() {
 
 // Eviction
 
-/// What a kernel does with a folio; whether protection counts.
+/// The expected answer; for protection, whether it counts.
 #[derive(Clone, Copy)]
 enum Expected {
     Promoted,
@@ -337,7 +343,8 @@ impl Expected {
     fn of(self, variant: &str) -> Sorted {
         match self {
             Expected::Promoted => Sorted::Promoted,
-            // Only 6.1 counts it as an activation, and since 6.14 it goes to the head of the next generation.
+            // Only 6.1 counts protection as an activation, and from 6.14 on the folio goes to the head of the
+            // next generation.
             Expected::Protected(counted) => Sorted::Protected(Protection {
                 counted,
                 activates: variant == "mglru-6.1",
@@ -353,7 +360,8 @@ impl Expected {
 #[test]
 fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
     use Expected::{Evictable, Ineligible, Promoted, Protected, Writeback};
-    // Generation, flags, counter, eligible; what g61, g67, g614 and g72 do with tiers up to the first to go.
+    // Generation, flags, counter, eligible; answers of g61, g67, g614 and g72 if only the first tier may be
+    // evicted.
     type Row<'a> = (usize, &'a [FolioFlags], u8, bool, [Expected; 4]);
     let table: &[Row] = &[
         (2, &[], 0, true, [Evictable; 4]),
@@ -374,7 +382,7 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
         // Zones.
         (2, &[], 0, false, [Ineligible; 4]),
         (2, &[DIRTY], 0, false, [Ineligible; 4]),
-        // What has to be written first.
+        // Folios that have to be written first.
         (2, &[DIRTY], 0, true, [Writeback, Writeback, Writeback, Evictable]),
         (2, &[WRITEBACK], 0, true, [Writeback, Writeback, Writeback, Evictable]),
         (2, &[SWAPBACKED, DIRTY], 0, true, [Evictable; 4]),
@@ -398,7 +406,7 @@ fn what_is_at_the_tail_of_the_oldest_generation_is_sorted() {
             );
         }
     }
-    // All tiers may go, but what was accessed as often as can be counted stays, from 6.7 on.
+    // All tiers may be evicted, but from 6.7 on a folio with as many accesses as can be counted is not.
     for (variant, refs, tier, expected) in [
         ("mglru-6.5", 4, 3, Evictable),
         ("mglru-6.7", 4, 3, Protected(true)),
@@ -424,7 +432,8 @@ fn swappiness_says_which_types_may_be_evicted() {
 
 #[test]
 fn a_generation_begins_when_too_little_is_cold() {
-    // Oldest and youngest generation; pages in all, in the youngest, in the third youngest; until 6.13, since 6.14.
+    // Oldest and youngest generation; pages in all, in the youngest, in the third youngest; answers until
+    // 6.13 and from 6.14 on.
     for (min_seq, max_seq, total, young, old, until_6_13, since_6_14) in [
         (8, 9, 1000, 0, 0, true, true),
         // Three generations.
@@ -445,11 +454,12 @@ fn a_generation_begins_when_too_little_is_cold() {
 
 #[test]
 fn neither_type_falls_behind_the_other() {
-    // Oldest generations of both types before, and each without its empty ones; youngest; swappiness; what they become
-    // until 6.13 and since 6.14.
+    // The oldest generations of both types before, and each without its empty ones; the youngest generation;
+    // swappiness; the result until 6.13 and from 6.14 on.
     for (before, now, max_seq, swappiness, until_6_13, since_6_14) in [
         ([5, 5], [5, 5], 8, 60, [5, 5], [5, 5]),
-        // Until 6.13 anonymous pages wait for files, and files for anonymous pages unless they are ahead already.
+        // Until 6.13 the anonymous type waits for the file type, and the file type for the anonymous one
+        // unless it is ahead already.
         ([5, 5], [6, 5], 8, 60, [5, 5], [6, 5]),
         ([5, 5], [5, 6], 8, 60, [5, 5], [5, 6]),
         ([5, 6], [5, 7], 8, 60, [5, 6], [5, 6]),
@@ -458,7 +468,7 @@ fn neither_type_falls_behind_the_other() {
         ([5, 5], [5, 7], 8, 60, [5, 5], [5, 6]),
         ([5, 5], [7, 6], 8, 60, [6, 6], [7, 6]),
         ([5, 6], [6, 6], 8, 60, [6, 6], [6, 6]),
-        // One type alone can be evicted.
+        // Only one type can be evicted.
         ([5, 5], [7, 5], 8, 0, [7, 5], [7, 5]),
         ([5, 5], [5, 7], 8, 0, [5, 7], [5, 7]),
         ([5, 5], [5, 7], 8, 201, [5, 7], [5, 7]),
@@ -556,9 +566,9 @@ fn a_list_is_scanned_by_priority_share_and_protection() {
         (ScanBalance::Anon, Anon, 40_960, 4, 0, 0, 2560),
         (fract, Anon, 1000, 0, 0, 0, 300),
         (fract, File, 1000, 0, 0, 0, 700),
-        // The share comes after the shift: 1000 >> 8 is 3.
+        // The share is taken after the shift: 1000 >> 8 is 3.
         (fract, File, 1000, 8, 0, 0, 2),
-        // Half of the group is protected, all of it, more than all; then 32 pages, before the shift.
+        // Half of the memcg is protected, all of it, more than all; then 32 pages before the shift.
         (ScanBalance::File, File, 1000, 0, 500, 999, 500),
         (ScanBalance::File, File, 1000, 0, 1000, 1000, 32),
         (ScanBalance::File, File, 1000, 0, 5000, 1000, 32),
@@ -572,18 +582,19 @@ fn a_list_is_scanned_by_priority_share_and_protection() {
 
 #[test]
 fn what_is_left_is_scanned_in_proportion() {
-    // Inactive and active anonymous pages, inactive and active files: left, wanted at first; what is left to do.
+    // Inactive and active anonymous pages, inactive and active file pages: left to scan, to scan in all; what
+    // is left after that.
     for (rest, targets, expected) in [
-        // A type is done.
+        // One type is done.
         ([0, 0, 100, 100], [64, 64, 200, 200], None),
         ([10, 10, 0, 0], [64, 64, 200, 200], None),
-        // Of the anonymous pages 36 of 129 parts are left, 27 %: files are to reach 73 %.
+        // Of the anonymous pages 36 of 129 are left, 27 %: file pages are to reach 73 %.
         ([32, 4, 100, 200], [64, 64, 200, 200], Some([0, 0, 46, 146])),
-        // Of files 40 of 101, 39 %.
+        // Of the file pages 40 of 101 are left, 39 %.
         ([64, 64, 20, 20], [100, 100, 50, 50], Some([25, 25, 0, 0])),
-        // Scanned beyond that already.
+        // More than that has been scanned already.
         ([60, 60, 70, 71], [64, 64, 200, 200], Some([0, 0, 0, 0])),
-        // As many are left of both: files count as the smaller.
+        // As many are left of both types: file pages count as the fewer ones.
         ([50, 0, 50, 0], [100, 0, 100, 0], Some([1, 0, 0, 0])),
     ] {
         assert_eq!(proportional_rest(rest, targets), expected, "{rest:?} of {targets:?}");
@@ -599,7 +610,7 @@ fn compaction_wants_twice_the_block() {
 }
 
 proptest! {
-    /// Wherever a folio enters, that generation exists.
+    /// Whatever the flags of a folio, the generation that it enters exists.
     #[test]
     fn a_folio_enters_a_generation_that_exists(
         set in proptest::sample::subsequence(
@@ -615,7 +626,8 @@ proptest! {
         }
     }
 
-    /// Both types' oldest generations leave at least two, and none comes back that began later.
+    /// The oldest generations of both types leave at least two, and a generation that has been given up does
+    /// not come back.
     #[test]
     fn coupled_generations_stay_in_bounds(
         before in [0..3u64, 0..3u64],
@@ -625,7 +637,7 @@ proptest! {
         let max_seq = 3;
         let now = [0, 1].map(|lru_type: usize| (before[lru_type] + forward[lru_type]).min(max_seq - 1));
         for variant in KERNELS {
-            // Until 6.13 anonymous pages are never the younger ones.
+            // Until 6.13 the oldest anonymous generation is never younger than the oldest file generation.
             let f = kernel(variant);
             if !f.types_apart && before[0] > before[1] {
                 continue;
@@ -639,7 +651,7 @@ proptest! {
         }
     }
 
-    /// A share of a scan is never more than the scan, and both shares together hardly less.
+    /// The share of a type is never more than the scan, and both shares together are hardly less.
     #[test]
     fn shares_add_up(cost in [0..1u64 << 40, 0..1u64 << 40], swappiness in 0..=200u64, size in 0..1u64 << 40) {
         let balance = scan_balance(&BalanceState { cost, swappiness, ..STATE });
@@ -648,7 +660,7 @@ proptest! {
         prop_assert!(sum <= size && sum + 1 >= size, "{:?} of {}", shares, size);
     }
 
-    /// What is left to scan shrinks.
+    /// The number of pages left to scan falls.
     #[test]
     fn proportional_scans_end(targets in [0..5000u64, 0..5000u64, 0..5000u64, 0..5000u64], done in [0..=100u64, 0..=100, 0..=100, 0..=100]) {
         let rest: [u64; 4] = std::array::from_fn(|list| targets[list] * (100 - done[list]) / 100);
@@ -664,19 +676,21 @@ proptest! {
 
 #[test]
 fn groups_share_what_protects_their_parent() {
-    // Usage, the parent's, the setting, what protects the parent, what it and its siblings claim.
+    // Usage, the parent's usage, the setting, the parent's effective protection, the claims of all its
+    // children; the result.
     for (usage, parent, setting, effective, claimed, protects) in [
-        // As much as there is, or less: what it claims.
+        // The claims are at most what the parent has: each child gets its claim.
         (600, 1000, 500, 500, 500, 500),
         (300, 1000, 500, 500, 300, 300),
-        // More than there is: its part.
+        // The claims exceed it: each child gets its share.
         (600, 1000, 500, 400, 800, 250),
         (300, 1000, 500, 400, 800, 150),
         (600, 1000, 500, 0, 500, 0),
-        // Less: what nobody claims, by what is used besides. 200 are left for 600 pages, of which it has 400.
+        // The claims are less: the rest is divided by unprotected usage. 200 are left for 600 pages, of which
+        // the memcg has 400.
         (600, 1000, 200, 600, 400, 200 + 133),
         (600, 1000, 0, 600, 0, 360),
-        // It uses nothing that it does not claim.
+        // The memcg has no unprotected usage.
         (200, 1000, 300, 600, 400, 200),
     ] {
         let found = effective_protection(usage, parent, setting, effective, claimed);
@@ -685,7 +699,8 @@ fn groups_share_what_protects_their_parent() {
 }
 
 proptest! {
-    /// No group gets more than it uses, and all together no more than their parent has, to a page each.
+    /// No memcg gets more than it uses, and all together get no more than their parent has, within a page
+    /// each.
     #[test]
     fn protection_is_never_given_twice(
         groups in proptest::collection::vec((0..1000u64, 0..1500u64), 1..6),

@@ -1,7 +1,7 @@
-//! What must hold after every step of reclaim, under random demand of several memory cgroups on a machine of two nodes
-//! that is always short of memory, for every variant and release: no folio is in two places or lost, lists and counts
-//! agree, generations are two to four, page tables, files and swap name folios that name them, groups are charged with
-//! what they have.
+//! Invariants of reclaim after every step of random demand, by several memory cgroups on a machine of two
+//! nodes that is always short of memory, for every variant and release: no folio is in two places or lost,
+//! lists and counters agree, there are two to four generations, page tables, files and swap refer to folios
+//! that refer to them, and memcgs are charged with what they use.
 
 mod reclaim_host;
 mod reclaim_machine;
@@ -25,7 +25,7 @@ fn host(variant: &Variant, synchronous_swap: bool) -> Host {
     Host::on(boot(variant), synchronous_swap)
 }
 
-/// Sequence numbers of all lruvecs.
+/// The sequence numbers of all lruvecs.
 fn generations(host: &Host) -> Vec<[u64; 3]> {
     let groups = (0..host.groups).map(Memcg);
     let lruvecs = groups.flat_map(|memcg| [0, 1].map(|node| host.mm.parts.lrus.lruvec(memcg, Node(node))));
@@ -37,7 +37,8 @@ fn generations(host: &Host) -> Vec<[u64; 3]> {
         .collect()
 }
 
-/// What differs between two kernels of the series that decide differently, after some steps.
+/// The state after some steps, which differs between kernels that decide differently: counters, generations,
+/// ages.
 fn outcome(variant: &str, steps: &[Step]) -> (Vec<u64>, Vec<[u64; 3]>, Vec<u64>) {
     let mut host = host(Series::RECLAIM.variant(variant).unwrap(), true);
     for step in steps {
@@ -71,11 +72,12 @@ proptest! {
             check_ages(&host.mm, host.groups)?;
             check_counters(&host.mm)?;
         }
-        // Everything that processes had is gone with them.
+        // All that processes had is freed with them.
         for id in host.reads.drain(..) {
             host.mm.parts.lrus.end_read(id);
         }
-        // Pages that are read ahead are locked until they are there; their processes' end would leave them to reclaim.
+        // Pages that are being read ahead are locked, so the exit of their process would leave them to
+        // reclaim.
         host.mm.parts.end_swap_reads();
         for process in host.processes.drain(..) {
             host.mm.enter(&mut host.machine, Cpu(0)).exit_mm(process);
@@ -88,7 +90,7 @@ proptest! {
         prop_assert_eq!(host.mm.parts.swap.used(), 0, "swap after all processes are gone");
     }
 
-    /// Patches that change no decision.
+    /// Patches of the series that change no decision.
     #[test]
     fn equal_variants_have_equal_outcomes(steps in proptest::collection::vec(step(), 1..40)) {
         for (one, other) in [("refault-distance-1", "refault-distance-2"), ("refault-distance-2", "refault-distance-3"), ("refault-distance-4", "refault-distance-5")] {
@@ -96,7 +98,7 @@ proptest! {
         }
     }
 
-    /// With the classic LRU only the first patch of the series changes a decision.
+    /// With the classic LRU only the first patch of the series changes decisions.
     #[test]
     fn later_patches_leave_the_classic_lru_alone(steps in proptest::collection::vec(step(), 1..40)) {
         let mut steps = steps;
@@ -104,7 +106,7 @@ proptest! {
         prop_assert_eq!(outcome("refault-distance-1-classic", &steps), outcome("refault-distance-6-classic", &steps));
     }
 
-    /// With the multi-gen LRU, swappiness 0 swaps nothing, nor does a swap with fewer than 64 free pages.
+    /// The multi-gen LRU does not swap with swappiness 0, nor with fewer than 64 pages of swap free.
     #[test]
     fn multi_gen_does_not_swap_without_swappiness_or_room(
         variant in variants(),
@@ -143,7 +145,7 @@ proptest! {
     }
 }
 
-/// The age of a group counts what its own and the groups below it have lost.
+/// The age of a memcg's lruvec counts the evictions from it and from those of the memcgs below.
 fn check_ages(mm: &MemoryManager, groups: u16) -> Result<(), TestCaseError> {
     for node in [0, 1].map(Node) {
         let mut below = vec![0; groups.into()];
@@ -165,7 +167,7 @@ fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
     {
         prop_assert!(count(stolen) <= count(scanned), "{:?} {} of {}", stolen, count(stolen), count(scanned));
     }
-    // Nothing truncates files, so only reclaim takes pages from the page cache.
+    // Nothing truncates files, so only reclaim removes pages from the page cache.
     prop_assert_eq!(count(Event::PageCacheRemoved), count(Event::PgstealFile));
     prop_assert_eq!(
         count(Event::PageCacheAdded) - count(Event::PageCacheRemoved),
@@ -173,12 +175,12 @@ fn check_counters(mm: &MemoryManager) -> Result<(), TestCaseError> {
     );
     prop_assert!(count(Event::WorkingsetRefaultFile) <= count(Event::PageCacheAdded));
     prop_assert!(count(Event::WorkingsetRefaultAnon) <= count(Event::Pswpin));
-    // A page is read because of a fault, or with one that is.
+    // A page is read from swap because of a fault, or ahead with one that is.
     prop_assert!(count(Event::Pswpin) <= count(Event::Pgmajfault) + count(Event::SwapRa));
     Ok(())
 }
 
-/// From 6.3 on, accesses through a mapping that was given `MADV_RANDOM` do not keep a page.
+/// From 6.3 on, accesses through a mapping with `MADV_RANDOM` do not keep a page in memory.
 #[test]
 fn accesses_without_recency_keep_no_page() {
     for (variant, has_recency, stays) in [
@@ -211,7 +213,7 @@ fn accesses_without_recency_keep_no_page() {
                 faults += 1;
                 mm.parts.lrus.end_read(id);
             }
-            // A scan of the rest.
+            // A scan of the rest of the file.
             if let Read::Miss(id) =
                 mm.enter(&mut machine, Cpu(0)).read_page(memcg, file, page, Access::New).unwrap()
             {
@@ -222,7 +224,7 @@ fn accesses_without_recency_keep_no_page() {
     }
 }
 
-/// Reads pages of a file, one after the other, on behalf of a group.
+/// Reads pages of a file in order for a task of a memcg.
 fn read_pages(
     machine: &mut Machine<Category>,
     mm: &mut MemoryManager,
@@ -237,7 +239,7 @@ fn read_pages(
     }
 }
 
-/// Two groups claim all that protects their parent, so each has half of it.
+/// Two memcgs claim all of their parent's protection, so each gets half of it.
 #[test]
 fn nested_groups_share_the_protection_of_their_parent() {
     for variant in ["classic", "mglru-6.5", "mainline-6.18"] {
@@ -260,12 +262,12 @@ fn nested_groups_share_the_protection_of_their_parent() {
         children.iter().for_each(|&child| read(&mut mm, child, 400));
         read(&mut mm, neighbour, 5000);
         let left = children.map(|child| mm.parts.lrus.memcg(child).current);
-        // Stocks and batches of a CPU are not exact.
+        // The stocks and batches of CPUs make these numbers inexact.
         assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
     }
 }
 
-/// Before 7.2 what a group's limit has reclaimed is nobody's but the types'.
+/// Before 7.2, pages reclaimed for the limit of a memcg are counted by type, but not by who reclaims.
 #[test]
 fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
     for (variant, is_counted) in [("classic", false), ("mglru-6.14", false), ("mglru-7.2", true)] {
@@ -281,7 +283,7 @@ fn who_reclaims_for_a_limit_is_counted_from_7_2_on() {
     }
 }
 
-/// From 6.12 on the classic LRU deactivates by statistics as old as the last flush; before, it has them flushed.
+/// From 6.12 on the classic LRU deactivates by statistics of the last flush; before, it flushes them first.
 #[test]
 fn reclaim_flushes_statistics_until_6_11() {
     for (release, flushes) in [("mainline-6.11", true), ("mainline-6.12", false), ("mainline-6.18", false)] {
@@ -291,7 +293,7 @@ fn reclaim_flushes_statistics_until_6_11() {
         let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(memcg).max = 1000;
         let file = mm.parts.page_cache.open_file();
-        // More active pages than inactive ones, which nobody has added up yet.
+        // There are more active than inactive pages, which no flush has counted yet.
         (0..3).for_each(|_| read_pages(&mut machine, &mut mm, memcg, file, 0..800));
         let mut deactivated = |mm: &mut MemoryManager, pages| {
             read_pages(&mut machine, mm, memcg, file, pages);
@@ -306,7 +308,8 @@ fn reclaim_flushes_statistics_until_6_11() {
     }
 }
 
-/// Of a group that is protected in part less is scanned: by the classic LRU, and by the multi-gen LRU from 7.2 on.
+/// Less is scanned of a memcg that is partially protected: by the classic LRU, and by the multi-gen LRU from
+/// 7.2 on.
 #[test]
 fn protection_in_part_is_in_proportion() {
     let lost = |variant| {
@@ -333,8 +336,8 @@ fn protection_in_part_is_in_proportion() {
     assert!(protected > plain / 2, "mglru-6.14: {protected}, {plain}");
 }
 
-/// A group that streams keeps shadows for eight times what it has in memory, as nodes of files are charged to it; its neighbour
-/// keeps all of its own.
+/// A memcg that reads a stream keeps shadows for eight times the pages that it has in memory, as xarray nodes
+/// are charged to it; its neighbour keeps all of its own.
 #[test]
 fn shadows_of_a_group_are_limited_by_its_memory() {
     const LIMIT: u32 = 2000;
@@ -353,18 +356,20 @@ fn shadows_of_a_group_are_limited_by_its_memory() {
         let of_neighbour = mm.parts.page_cache.files().workingset_nodes();
         read(&mut mm, files[0], 40 * LIMIT);
         let nodes = mm.parts.page_cache.files().workingset_nodes() - of_neighbour;
-        // Half of what is too much is freed, if that is a batch of 128; what nodes themselves take counts as memory too.
+        // A shrinker frees half of the excess if that is a batch of 128 objects; the memory of the nodes
+        // themselves counts too.
         let most = u64::from(LIMIT) / 8;
         assert!((most..most + 2 * 128 + most / 16).contains(&nodes), "{variant}: {nodes} nodes");
         let reclaimed = mm.counters().get(Event::WorkingsetNodereclaim);
-        // A node or two have both pages and shadows.
+        // A node or two have both folios and shadows.
         let left = u64::from(39 * LIMIT) / 64;
         assert!((nodes + reclaimed).abs_diff(left) < 3, "{variant}: {nodes} and {reclaimed} of {left}");
         mm.validate(0);
     }
 }
 
-/// A page that has been read has been waited for, also where the copy of it finds no memory and the access ends there.
+/// A fault that reads a page has waited for it and counts as major, even if the allocation for a copy of the
+/// page fails after that.
 #[test]
 fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
     for variant in Series::RECLAIM.variants() {
@@ -376,7 +381,7 @@ fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
         let parent = mm.parts.create_mm(memcg);
         let start = mm.enter(&mut machine, Cpu(0)).mmap(parent, 600, Backing::Anonymous, VmFlags::PRIVATE);
         let mut pages = start..start + 600;
-        // Until swap is full as well.
+        // Until swap is full too.
         while mm.enter(&mut machine, Cpu(0)).touch(parent, pages.next().unwrap(), true).is_ok() {}
         let child = mm.enter(&mut machine, Cpu(0)).fork_mm(parent);
         let page =

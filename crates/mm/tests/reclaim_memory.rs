@@ -1,7 +1,9 @@
-//! How much of the host's memory a page takes, measured at the allocator, so with the room that vectors grow into.
+//! How much of the host's memory a page takes, measured at the allocator and so with the spare room of
+//! growing vectors.
 //!
-//! Counted is what reading pages of one file in a memory cgroup leaves allocated: for a resident page without what the
-//! page allocator keeps of it, which is measured alone, and for a shadow as memory stays full.
+//! The test measures what stays allocated after pages of one file have been read in a memory cgroup: for a
+//! resident page without the page allocator's records, which are measured alone; for a shadow while memory
+//! stays full.
 //!
 //! ```text
 //!   page allocator   12 bytes a page of a pageblock that has been split
@@ -10,7 +12,7 @@
 //!   mapped page      entry 8, a 512th of the record of its table and of that table's place in the directory
 //! ```
 //!
-//! Vectors may have an eighth more room than they need.
+//! Vectors may have room for an eighth more than they hold.
 
 #![allow(clippy::print_stdout)]
 
@@ -25,7 +27,7 @@ use mm::{Category, MemoryManager, MigrateType, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
-/// What is kept of a table beside its entries: whose and where it is, its ring, bits.
+/// Bytes of a table's record apart from its PTEs: owner and place, ring, bits.
 const TABLE: f64 = 72.0;
 const RESIDENT: u32 = 1 << 20;
 const SHADOWS: u32 = 4 * RESIDENT;
@@ -49,12 +51,12 @@ fn read(machine: &mut Machine<Category>, mm: &mut MemoryManager, memcg: Memcg, f
     }
 }
 
-/// Bytes that `work` leaves allocated.
+/// Bytes that stay allocated after `work`.
 fn allocated(work: impl FnOnce()) -> f64 {
     allocation_counter::measure(work).bytes_current as f64
 }
 
-/// With an eighth more.
+/// Bytes with the spare room of a vector.
 fn grown(bytes: f64) -> f64 {
     bytes * 1.125
 }
@@ -96,13 +98,13 @@ fn bytes_of(variant: &str) {
     assert!(shadow <= grown(12.0 + node), "{variant}: {shadow} bytes a shadow");
 }
 
-/// Loads from memory that nobody has stored to map the page of zeroes, so all that is allocated is tables.
+/// Loads from memory that was never stored to map the zero page, so only page tables are allocated.
 #[test]
 fn bytes_of_page_tables() {
     let (mut machine, mut mm) = boot("mglru-6.7");
     mm.set("transparent_hugepage/enabled", "never").unwrap();
     let space = mm.parts.create_mm(Memcg::ROOT);
-    // A table more than a power of two: vectors have most room to spare then.
+    // One table more than a power of two, which leaves most spare room in vectors.
     let pages = u64::from(RESIDENT) + 512;
     let start = mm
         .enter(&mut machine, Cpu(0))
@@ -116,7 +118,7 @@ fn bytes_of_page_tables() {
     assert!((start..start + pages).all(|page| mm.parts.address_spaces.pte(space, page) == Pte::ZERO));
     let bytes = tables / pages as f64;
     println!("bytes: mapped page {bytes:.3}");
-    // The directory's tables have a page each, of which the last one may be all but empty.
+    // The tables of the directory have a page each, the last of which may be almost empty.
     let directory = 4.0 * (pages as f64 / 512.0 + 2.0 * 512.0) / pages as f64;
     assert!((8.0..=8.0 + 2.0 * TABLE / 512.0 + directory).contains(&bytes), "{bytes} bytes a mapped page");
 }

@@ -1,4 +1,4 @@
-//! Large folios that go to swap and come back, kernel by kernel.
+//! Large folios that are swapped out and in, kernel by kernel.
 
 mod reclaim_machine;
 mod swap_host;
@@ -15,7 +15,7 @@ use mm::{Event, Series};
 use proptest::prelude::*;
 use swap_host::{CPU, Host};
 
-/// How many folios of 64 KiB, of four, go out whole, and how many come back whole from zram and from a disk.
+/// Of four folios of 64 KiB, how many are swapped out whole and in whole, on zram and on a disk.
 fn there_and_back(variant: &str) -> [i64; 4] {
     let mut counts = [0; 4];
     for zram in [true, false] {
@@ -63,7 +63,8 @@ fn a_fault_brings_all_of_a_folio() {
     }
 }
 
-/// Each store to a page that comes back alone leaves a hole in swap, in which no row of 16 finds room.
+/// Each store to a page that is swapped in alone leaves a hole in swap, and no 16 contiguous entries are
+/// free.
 #[test]
 fn without_a_row_of_entries_folios_are_split() {
     let mut host = Host::new("mainline-6.12", "64K", 512, 512, true);
@@ -89,7 +90,8 @@ fn without_a_row_of_entries_folios_are_split() {
     assert_eq!((fallbacks, host.stat(4, MthpStat::Swpout), host.stat(4, MthpStat::Split)), (4, 0, 4));
 }
 
-/// Trap 19: what was split once comes back in single pages, unless its entries happen to lie in a row again.
+/// Trap 19: a folio that was split once is swapped in as single pages, unless its entries happen to be
+/// contiguous again.
 #[test]
 fn large_folios_get_fewer() {
     for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
@@ -106,14 +108,14 @@ fn large_folios_get_fewer() {
     }
 }
 
-/// Has all pages mapped for stores, and stores nothing.
+/// Maps all pages writable, without storing to them.
 fn populate(host: &mut Host) {
     for page in host.start..host.start + host.pages {
         host.mm.enter(&mut host.machine, CPU).populate(host.process, page).unwrap();
     }
 }
 
-/// Has the device read what it was asked for; how many folios that were.
+/// Completes the reads that the device was asked for. Returns the number of folios.
 fn read_from_swap(host: &mut Host) -> usize {
     let (mut request, mut folios) = (Vec::new(), 0);
     while host.mm.parts.swap.take_submitted_swap_read(&mut request) {
@@ -123,7 +125,8 @@ fn read_from_swap(host: &mut Host) -> usize {
     folios
 }
 
-/// Trap 18: from 6.12 on, a folio of zeroes goes out and comes back without a device, and is not counted as one that did.
+/// Trap 18: from 6.12 on, a folio of zeroes is swapped out and in without I/O, and is not counted in pswpout
+/// and pswpin.
 #[test]
 fn zeroes_are_neither_written_nor_read() {
     for (variant, zram) in
@@ -151,13 +154,13 @@ fn zeroes_are_neither_written_nor_read() {
             "{variant}"
         );
         if zeroes > 0 {
-            // A disk is read ahead of, in zeroes too.
+            // There is readahead from a disk, of zeroes too.
             assert_eq!(host.count(Event::SwpinZero), if zram { 16 } else { 8 }, "{variant}");
             assert_eq!((host.count(Event::Pswpin), host.stat(4, MthpStat::Swpin)), (read_before, 0));
         }
         host.touch(21, false);
         assert!(read_from_swap(&mut host) > 0, "this one was stored to: {variant}");
-        // Once stored to, it is written like any other.
+        // Once it has been stored to, it is written like any other folio.
         host.touch(40, true);
         host.swap_out();
         host.touch(40, false);
@@ -167,7 +170,8 @@ fn zeroes_are_neither_written_nor_read() {
     }
 }
 
-/// Trap 20: zswap cannot bring large folios back, so nobody does from when it was on for the first time. They go out whole.
+/// Trap 20: zswap cannot swap in large folios, so once it has been on, no kernel swaps any in. They are still
+/// swapped out whole.
 #[test]
 fn after_zswap_was_on_single_pages_come_back() {
     for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
@@ -195,7 +199,7 @@ fn what_cannot_come_back_whole_comes_in_smaller_folios() {
         let mut host = Host::new(variant, "64K", 64, 4096, true);
         host.store_to_all();
         host.swap_out();
-        // The group has room for fewer pages.
+        // The memcg has room for fewer pages.
         host.mm.parts.lrus.memcg_mut(host.memcg).max = 8;
         host.touch(0, false);
         assert_eq!(counts(&host), [0, counted, counted], "{variant}");
@@ -205,13 +209,13 @@ fn what_cannot_come_back_whole_comes_in_smaller_folios() {
     }
 }
 
-/// Zeroes and data that lie in a row do not come back as one folio.
+/// Contiguous entries of zeroes and of data are not swapped in as one folio.
 #[test]
 fn a_row_of_entries_is_zeroes_or_is_not() {
     for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         let mut host = Host::new(variant, "32K", 64, 4096, true);
         populate(&mut host);
-        // By 64 KiB: zeroes and data, zeroes, data.
+        // In units of 64 KiB: zeroes and data, zeroes, data.
         for page in [8, 32, 40] {
             host.touch(page, true);
         }
@@ -228,14 +232,14 @@ fn a_row_of_entries_is_zeroes_or_is_not() {
     }
 }
 
-/// 2 MiB take a whole cluster, in every kernel.
+/// A folio of 2 MiB takes a whole cluster, in every kernel.
 #[test]
 fn huge_pages_take_whole_clusters() {
     for variant in ["folios-v9-2m", "mainline-6.10", "mainline-6.12", "folios-7.2"] {
         for (swap, whole) in [(4096, 1), (512, 0)] {
             let mut host = Host::new(variant, "2M", 512, swap, true);
             if whole == 0 {
-                // A single entry of another page has the cluster.
+                // A single entry of another page occupies the cluster.
                 let other = host.mm.enter(&mut host.machine, CPU).mmap(
                     host.process,
                     1,
@@ -253,7 +257,8 @@ fn huge_pages_take_whole_clusters() {
     }
 }
 
-/// Memory in a huge page that nobody has stored to is given back when memory is short, and what was stored stays.
+/// The pages of a huge page that were never stored to are freed when memory runs short; the others keep their
+/// content.
 #[test]
 fn underused_huge_pages_are_split() {
     let split = |variant: &str, max_ptes_none: &str, shrink: &str, stored: u64| {
@@ -325,7 +330,7 @@ fn who_looks_where() {
 }
 
 proptest! {
-    /// A folio is aligned in swap as it is in memory.
+    /// The first entry of a folio in swap is aligned like its first page in memory.
     #[test]
     fn sizes_that_may_come_back(page in 0u64..1 << 20, entry in 0u64..1 << 20, offset in 0u64..1 << 10) {
         for entry in [entry, page + offset * 16, page + 512 * offset, page + 8192 * offset] {
@@ -337,7 +342,8 @@ proptest! {
         }
     }
 
-    /// A shrinker looks at as much as is asked for in all, sooner or later, and never at more than twice what there is.
+    /// A shrinker scans, sooner or later, as many objects as all reclaims together ask for, and never more
+    /// than twice as many as there are.
     #[test]
     fn what_a_shrinker_puts_off_is_not_lost(freeable in 1u64..3000, priorities in prop::collection::vec(0u8..=12, 1..40)) {
         let (mut deferred, mut asked, mut done) = (0, 0, 0);

@@ -1,5 +1,5 @@
-//! What is read from swap, against what Linux 6.18.44 read: seven orders of touching 1024 pages that lie in swap, by address
-//! and by entry.
+//! What swap readahead reads, compared with Linux 6.18.44: seven orders of touching 1024 pages that are
+//! swapped out, by address and by entry.
 
 mod reclaim_machine;
 
@@ -23,12 +23,14 @@ struct Host {
 }
 
 impl Host {
-    /// 1024 pages in swap, on a disk, in order, their entries aligned as they were when Linux was recorded.
+    /// 1024 pages that are swapped out to a disk in order, their entries aligned as they were when Linux was
+    /// recorded.
     fn new(by_address: bool) -> Host {
         (0..400).find_map(|before| Host::behind(by_address, before)).expect("one is aligned")
     }
 
-    /// The same behind the entries of another process that had so many pages, and is gone; none if that does not align them.
+    /// Like `new`, but behind the entries of another process, which had `before` pages and has exited. `None`
+    /// if that does not align the entries.
     fn behind(by_address: bool, before: u64) -> Option<Host> {
         let (machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("mainline-6.18").unwrap());
         mm.set("swap/vma_ra_enabled", if by_address { "1" } else { "0" }).unwrap();
@@ -40,7 +42,8 @@ impl Host {
             host.store(other, START, before);
         }
         host.swap_out();
-        // A walk looks at all of an address space that is new, and pages go out in order.
+        // The first page table walk looks at the whole of a new address space, so pages are swapped out in
+        // order.
         let process = host.mm.parts.create_mm(memcg);
         host.process = process;
         host.store(process, START, PAGES);
@@ -60,7 +63,7 @@ impl Host {
         }
     }
 
-    /// Has another process of the group push all else out.
+    /// Swaps out everything else, as another process of the memcg needs all memory.
     fn swap_out(&mut self) {
         self.mm.parts.lrus.memcg_mut(self.memcg).max = 1;
         let other = self.mm.parts.create_mm(self.memcg);
@@ -81,7 +84,7 @@ impl Host {
         self.mm.enter(&mut self.machine, CPU).touch(self.process, START + page, false).unwrap()
     }
 
-    /// The requests that wait for the disk.
+    /// Takes the requests that wait for the disk.
     fn requests(&mut self) -> Vec<Vec<FolioId>> {
         let mut requests = Vec::new();
         let mut folios = Vec::new();
@@ -102,8 +105,8 @@ fn reads_what_linux_reads() {
         };
         let mut host = Host::new(*how == "address");
         let pages: Vec<u64> = pages.split(' ').map(|page| page.parse().unwrap()).collect();
-        // What has been read by entry is remembered for all of swap, and what was before the recording is not known: it is
-        // forgotten after some misses far from each other, 40 there and some more here.
+        // By entry, the history is one for all of swap, and its state before the recording is not known: some
+        // misses far from each other make it irrelevant, 40 in the recording and some more here.
         let known = if *how == "address" { 0 } else { 40 };
         if known > 0 {
             let is_far = |&page: &u64| pages.iter().all(|other| (other + 1) / 8 != (page + 1) / 8);
@@ -133,11 +136,11 @@ fn reads_what_linux_reads() {
 fn what_lies_together_is_one_request() {
     let mut host = Host::new(true);
     let Touch::ReadSwap(first) = host.load(0) else { panic!("it is in swap") };
-    // Four of a window of eight lie before the area.
+    // Four pages of a window of eight are before the VMA.
     let requests = host.requests();
     assert_eq!(requests.iter().map(Vec::len).collect::<Vec<_>>(), [5]);
     assert_eq!(requests[0][0], first);
-    // The next page is being read: whoever wants it waits for that.
+    // The next page is being read, and a fault on it waits for that.
     assert_eq!(host.load(1), Touch::AwaitSwap(requests[0][1]));
     assert!(requests[0].iter().all(|&id| host.mm.parts.lrus.is_locked(id)) && host.requests().is_empty());
     requests[0].iter().for_each(|&id| host.mm.parts.lrus.end_read(id));

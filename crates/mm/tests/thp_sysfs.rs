@@ -1,4 +1,4 @@
-//! The files of `transparent_hugepage`: what they say and what they take.
+//! The files of `transparent_hugepage`: their content and the values that they accept.
 
 mod reclaim_machine;
 
@@ -96,7 +96,7 @@ fn what_there_is_not_and_what_is_only_read() {
     }
 }
 
-/// What each kernel has that the one before it has not.
+/// The files that each kernel has and the one before it has not.
 #[test]
 fn files_come_with_kernels() {
     let files =
@@ -136,7 +136,7 @@ fn files_come_with_kernels() {
     assert_eq!(files("mainline-7.0"), files("mainline-6.18"));
 }
 
-/// A kernel says of a file of later ones that there is none; which it would be there is said beside it.
+/// An older kernel answers that there is no such file; the message adds which kernel has it.
 #[test]
 fn files_of_later_kernels_are_not_there() {
     let (_, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-6.12").unwrap());
@@ -154,7 +154,7 @@ fn files_of_later_kernels_are_not_there() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// What a file says it can be told again, and then says the same; no other file changes.
+    /// A file accepts its own content, which it then still has; no other file changes.
     #[test]
     fn files_take_what_they_say(which in any::<prop::sample::Index>(), number in 0u32..2000, word in 0usize..5) {
         let mut mm = kernel();

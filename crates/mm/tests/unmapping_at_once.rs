@@ -1,4 +1,5 @@
-//! Many pages are unmapped at once as one after the other: pages are freed in batches, which must not show.
+//! Unmapping many pages at once gives the same result as one after the other: pages are freed in batches,
+//! which must not show.
 
 mod small_machine;
 
@@ -13,7 +14,7 @@ use std::ops::Range;
 
 const CPU: Cpu = Cpu(0);
 
-/// Pages of anonymous memory, less than a huge page has; pages of a file follow.
+/// Pages of anonymous memory, fewer than a huge page has; pages of a file follow.
 const ANON: u64 = 300;
 const PAGES: u64 = 400;
 
@@ -51,7 +52,7 @@ impl Host {
         self.mm.enter(&mut self.machine, CPU).madvise_dontneed(self.process, pages).pages()
     }
 
-    /// What is free, where, what was counted, and how late it is; and which pages come next.
+    /// The counters, the time, the free pages of each list, and the pages that are allocated next.
     fn state(mut self) -> (Counters, Time, Vec<Vec<u32>>, Vec<u32>) {
         self.mm.validate(0);
         let (counters, now) = (self.mm.counters().clone(), self.machine.now(CPU));

@@ -1,4 +1,4 @@
-//! What unmapping takes by the size of folios, against a table that was measured.
+//! The cost of unmapping by the size of folios, compared with a table of measurements.
 
 mod reclaim_machine;
 mod swap_host;
@@ -7,8 +7,8 @@ use machine::Profile;
 use mm::address_space::{Backing, VmFlags};
 use swap_host::{CPU, Host};
 
-/// Sizes in KiB, and what munmap of 1 GiB in folios of them took before and after "mm/memory: optimize unmap/zap with PTE-mapped
-/// THP" (mail of 29 January 2024), ms.
+/// Folio sizes in KiB, and milliseconds that munmap of 1 GiB in such folios took before and after "mm/memory:
+/// optimize unmap/zap with PTE-mapped THP" (mail of 29 January 2024).
 const TABLE: [(u64, f64, f64); 7] = [
     (16, 44.198, 35.469),
     (32, 34.216, 23.522),
@@ -19,7 +19,7 @@ const TABLE: [(u64, f64, f64); 7] = [
     (1024, 23.812, 10.294),
 ];
 
-/// Unmapping a page of folios of a size, on average, ns: of page tables, and of zones.
+/// Mean cost in nanoseconds of unmapping a page of folios of a size: in page tables and in zones.
 fn unmap(variant: &str, sizes: &str) -> f64 {
     let mut host = Host::without_swap(variant, sizes, 512);
     let profile = Profile::parse(include_str!("../../../machines/i7-9700.toml")).unwrap();
@@ -37,7 +37,8 @@ fn unmap(variant: &str, sizes: &str) -> f64 {
     1e9 * spent.seconds() / pages as f64
 }
 
-/// Two figures are from the table's last row, which is not here: of 2 MiB. The others follow.
+/// Two costs are calibrated from the table's last row, 2 MiB, which is not tested here. The other rows follow
+/// from them.
 #[test]
 fn larger_folios_are_unmapped_for_what_was_measured() {
     const PAGES: f64 = 262_144.0;

@@ -51,7 +51,8 @@ fn flags(referenced: bool, workingset: bool, refs: u8) -> FolioUse {
     FolioUse { referenced, workingset, refs }
 }
 
-/// The refault of a file page that left when `then` was so, into lists that are `now` so, of the same memory cgroup.
+/// The refault of a file page that was evicted when the lruvec was in state `then`, and is read in by the
+/// same memory cgroup in state `now`.
 fn back(variant: &str, folio: FolioUse, then: &LruvecState, now: &LruvecState, in_fault: bool) -> Refault {
     let f = features(variant);
     let layout = layout(variant, 10, PAGES);
@@ -115,7 +116,8 @@ proptest! {
         prop_assert_eq!(layout.unpack(value), Shadow { memcg, node, eviction, workingset });
     }
 
-    /// Shadows made under one LRU are read under the other once it is switched: with another meaning, never with harm.
+    /// Either LRU reads shadows that the other one made before `lru_gen/enabled` changed: they mean something
+    /// else, but do no harm.
     #[test]
     fn any_bits_can_be_read(
         value: u64, age: u64, seq: u64, pages: [u64; 4], file: bool, bools: [bool; 4], nodes_shift in 0u32..=10,
@@ -145,9 +147,9 @@ proptest! {
 fn distances_wrap_and_buckets_take_range() {
     assert_eq!(refault_distance(36, 0, 100, 150), 50);
     assert_eq!(refault_distance(36, 0, (1 << 36) - 10, (1 << 36) + 5), 15);
-    // A shadow that was lapped looks young.
+    // A shadow that the age has lapped looks young.
     assert_eq!(refault_distance(36, 0, 100, (1 << 36) + 101), 1);
-    // The same field counts half as far in pages when its unit is two pages.
+    // With a unit of two pages, the same field covers twice as many pages.
     let age = 3u64 << 35;
     assert_eq!(refault_distance(36, 1, age >> 1, age + (1 << 35)), 1 << 35);
     assert_eq!(refault_distance(36, 1, age >> 1, age + (1 << 36)), 0);
@@ -165,7 +167,7 @@ proptest! {
         prop_assert_eq!(i128::from(distance), expected);
     }
 
-    /// The words of patch 1, with SP for the distance, told apart from the formula.
+    /// The wording of patch 1, with SP for the distance, compared with the formula.
     #[test]
     fn rule_r_is_what_the_mail_says(distance in 0u64..60, pages in [0u64..20, 0..20, 0..20, 0..20], swap: bool) {
         let rule = features("refault-distance-1").distance_rule;
@@ -181,7 +183,7 @@ proptest! {
                 distance < nr_inactive
             };
             prop_assert_eq!(is_within(rule, lru_type, distance, &sizes), expected);
-            // It never lets in what the rule before did not.
+            // It never accepts a distance that the rule before did not.
             let before = is_within(features("classic").distance_rule, lru_type, distance, &sizes);
             prop_assert!(before || !expected);
         }
@@ -196,7 +198,7 @@ fn a_page_competes_with_the_working_set() {
     };
     let swap = sizes(10, 20, 30, 400);
     let none = LruSizes { has_swap: false, ..swap };
-    // The first distance that is too far: one beyond the size, and with "less than" the size itself.
+    // The first distance that is too large: one more than the size, or the size itself with "less than".
     assert_eq!((limit("classic", File, swap), limit("classic", File, none)), (61, 31));
     assert_eq!((limit("classic", Anon, swap), limit("classic", Anon, none)), (441, 431));
     // 40 active, 420 inactive.
@@ -205,7 +207,7 @@ fn a_page_competes_with_the_working_set() {
         (limit("refault-distance-1", Anon, swap), limit("refault-distance-1", Anon, none)),
         (440, 430)
     );
-    // As much active as inactive: throttled. Without swap only files are compared.
+    // As many active as inactive pages: throttled. Without swap only file pages are compared.
     let even = sizes(10, 20, 60, 50);
     assert_eq!((limit("refault-distance-1", File, even), limit("refault-distance-1", Anon, even)), (70, 70));
     let none = LruSizes { has_swap: false, ..even };
@@ -215,7 +217,7 @@ fn a_page_competes_with_the_working_set() {
         (limit("refault-distance-1", File, one_less), limit("refault-distance-1", Anon, one_less)),
         (89, 119)
     );
-    // Nothing inactive: nothing is within.
+    // No inactive pages: no distance is small enough.
     assert_eq!(
         (limit("refault-distance-1", File, sizes(0, 0, 50, 0)), limit("classic", File, sizes(0, 0, 50, 0))),
         (0, 51)
@@ -312,7 +314,7 @@ fn multi_gen_shadows_hold_generation_and_accesses() {
         assert_eq!(stamp(variant, File, flags(true, true, 0)), (9 << 2, true, 1, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(true, true, 3)), (9 << 2 | 3, true, 3, false), "{variant}");
         assert_eq!(stamp(variant, Anon, flags(true, true, 2)), (4 << 2 | 2, true, 2, false), "{variant}");
-        // The bit of a shadow is that of any access here.
+        // The workingset bit of a shadow is set by any access here.
         assert_eq!(stamp(variant, File, flags(true, false, 1)), (9 << 2, true, 1, false), "{variant}");
     }
     for variant in ["mglru-6.14", "mglru-7.2"] {
@@ -320,14 +322,15 @@ fn multi_gen_shadows_hold_generation_and_accesses() {
         assert_eq!(stamp(variant, File, flags(true, true, 1)), (9 << 2 | 1, true, 3, false), "{variant}");
         assert_eq!(stamp(variant, File, flags(false, false, 2)), (9 << 2, false, 0, false), "{variant}");
     }
-    // refault-distance-6: 3 bits of generation 9, 2 of accesses, then the age.
+    // refault-distance-6: 3 bits of generation 9, 2 bits of accesses, then the age.
     for variant in ["refault-distance-6", "refault-distance-6-v3"] {
         let stored = (1 << 2 | 2) << 31 | 77;
         assert_eq!(stamp(variant, File, flags(true, true, 2)), (stored, true, 2, true), "{variant}");
     }
 }
 
-/// A file page evicted from generation 9, read again while the oldest is `oldest` and the youngest 3 beyond.
+/// A file page evicted from generation 9 and read again when the oldest generation is `oldest` and the
+/// youngest is 3 more.
 fn generation_later(variant: &str, folio: FolioUse, oldest: u64, in_fault: bool) -> Refault {
     let then = LruvecState { min_seq: [0, 9], max_seq: 12, ..LruvecState::default() };
     let now = LruvecState { min_seq: [0, oldest], max_seq: oldest + 3, nonresident_age: 1 << 20, ..then };
@@ -345,7 +348,7 @@ fn recent_is_the_oldest_generation_and_later_the_last_four() {
         let recent = [9, 10, 6, 3, 2].map(|oldest| {
             generation_later(variant, flags(true, true, 0), oldest, false).feedback != Feedback::None
         });
-        // The youngest is 12, 13, 9, 6 and 5; the shadow says 9.
+        // The youngest generation is 12, 13, 9, 6 and 5; the shadow has 9.
         assert_eq!(recent, [true, false, true, true, false], "{variant}");
     }
 }
@@ -375,7 +378,7 @@ fn generations_are_compared_in_the_bits_that_shadows_have_for_them() {
             back(variant, flags(false, false, 0), &then, &now, false).feedback != Feedback::None
         };
         assert!(recent(end + 5, end + 5) && recent(5, end + 5), "{variant}");
-        // A difference is taken of the cut numbers: one that the cut comes between is large.
+        // The difference is that of the truncated numbers: it is large if they wrapped between the two.
         assert_eq!(recent(end - 2, end - 2), variant == "mglru-6.5", "{variant}");
     }
 }
@@ -466,7 +469,8 @@ fn from_rfc4_on_a_gone_memory_cgroup_s_shadow_is_not_recent() {
 
 // The sixth patch
 
-/// A file page evicted from generation `seq`, read again `distance` evictions later, 100 of 250 pages being active.
+/// A file page evicted from generation `seq` and read again `distance` evictions later, with 100 of 250 pages
+/// active.
 fn distance_later(variant: &str, folio: FolioUse, seq: [u64; 2], distance: u64, in_fault: bool) -> Refault {
     let then =
         LruvecState { nonresident_age: 5000, min_seq: [0, seq[0]], max_seq: 12, ..LruvecState::default() };
@@ -494,22 +498,22 @@ fn rfc6_promotes_within_the_distance() {
         let done = |folio, oldest, distance, in_fault| {
             distance_later(variant, folio, [2, oldest], distance, in_fault)
         };
-        // 100 active and 150 inactive pages: up to 149, active and inactive anonymous ones.
+        // 100 active and 150 inactive pages: up to 149, with active and inactive anonymous pages.
         assert_eq!(done(plain, 2, 149, false), within);
         assert_eq!(done(plain, 3, 149, false), Refault { feedback: Feedback::Average(1), ..within });
-        // Recent alone: as before, but for workingset_activate.
+        // Only recent: as before, except for workingset_activate.
         let recent = Refault { counted: true, feedback: Feedback::Current(0), ..Refault::NOTHING };
         assert_eq!(done(plain, 2, 150, false), recent);
         assert_eq!(done(plain, 2, 150, true), Refault { restore: true, set_workingset: true, ..recent });
-        // Neither.
+        // Neither recent nor within the distance.
         assert_eq!(done(plain, 3, 150, true), Refault { counted: true, ..Refault::NOTHING });
-        // Used before: to the youngest generation, a tier higher up to the last.
+        // Used before: to the youngest generation, and a tier higher, up to the last.
         for (refs, tier) in [(0, 2), (1, 2), (2, 3), (3, 3)] {
             let used = flags(true, true, refs);
             let expected = Refault { set_active: true, feedback: Feedback::Current(tier), ..within };
             assert_eq!(done(used, 2, 0, false), expected, "{variant} {refs}");
         }
-        // All accesses: restored by these alone.
+        // All accesses: restored because of these alone.
         let all = Refault { restore: true, set_workingset: true, feedback: Feedback::Current(3), ..recent };
         assert_eq!(done(flags(true, true, 3), 2, 150, false), all);
     }
@@ -577,12 +581,13 @@ fn patches_2_3_and_5_change_no_decision() {
 
 #[test]
 fn released_kernels_have_their_own_lru() {
-    // Late releases of 6.1 place and restore folios as 6.7 does.
+    // Late releases of 6.1 place and restore folios like 6.7.
     let late =
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("mglru-6.1") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("mglru-6.1") });
-    // 6.9 has kswapd begin again, 6.12 changed what the classic LRU knows, 6.13 when the multi-gen LRU has flushers write.
+    // 6.9 lets kswapd start again, 6.12 changed the statistics that the classic LRU reads, 6.13 when the
+    // multi-gen LRU wakes flushers.
     let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("mglru-6.7") };
     for release in ["6.9", "6.11"] {
         assert_eq!(Variant::of_release(release).unwrap().features.reclaim, of_6_9, "{release}");
@@ -592,7 +597,7 @@ fn released_kernels_have_their_own_lru() {
     let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("mglru-6.7") };
     let of_6_13 = ReclaimFeatures { lru: Lru::MultiGen(writes), ..of_6_12 };
     assert_eq!(Variant::of_release("6.13").unwrap().features.reclaim, of_6_13);
-    // 6.2 changed what reclaim costs with the classic LRU.
+    // 6.2 changed the cost of reclaim with the classic LRU.
     let of_6_2 = ReclaimFeatures { rotations_cost: true, ..features("mglru-6.1") };
     assert_eq!(Variant::of_release("6.2").unwrap().features.reclaim, of_6_2);
     let of_6_3 = generations("mglru-6.1");

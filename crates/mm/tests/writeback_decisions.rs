@@ -1,9 +1,10 @@
-//! How tasks that write are held back, against what Linux 6.18.44 decided: five runs with a slow disk
+//! Throttling of tasks that dirty pages, compared with Linux 6.18.44: five runs with a slow disk
 //! (`data/recordings/writeback-6.18.44`), event by event.
 //!
-//! An event tells what a decision was made of and what it was, but for two things. A flusher's share of the limit is told
-//! rounded; each share that rounds to it is tried. The smoothed bandwidth is told only where rates are learned, which is
-//! also where it is used next; where the flusher learned in between, one bandwidth has to explain all that the event tells.
+//! An event has the inputs of a decision and its result, with two exceptions. A flusher's share of the limit
+//! is rounded; each share that rounds to the recorded one is tried. The smoothed bandwidth is recorded only
+//! where rates are estimated, which is also where it is used next; if the flusher has estimated rates in
+//! between, one bandwidth has to explain the whole event.
 
 use machine::PageSize;
 use mm::jiffies::HZ;
@@ -15,7 +16,7 @@ use std::path::Path;
 
 const CASES: [&str; 5] = ["one-writer", "two-writers", "eight-writers", "limit-changes", "fast-disk"];
 const PAGE_SIZE: PageSize = PageSize::Kib4;
-/// Events print KiB a second.
+/// KiB of a page: events have rates in KiB a second.
 const KIB: u64 = 4;
 
 /// A line of a recording.
@@ -30,7 +31,7 @@ impl Event {
         self.fields[field] as u64
     }
 
-    /// Pages a second.
+    /// A rate in pages a second.
     fn rate(&self, field: &str) -> u64 {
         self.get(field) / KIB
     }
@@ -53,7 +54,7 @@ fn events(case: &str) -> Vec<Event> {
     text.lines().filter_map(event).collect()
 }
 
-/// Smoothed bandwidths that are told near each event, the next one first.
+/// The smoothed bandwidths that are recorded near each event, the next one first.
 fn bandwidths(events: &[Event]) -> Vec<Vec<u64>> {
     let told: Vec<(usize, u64)> = events
         .iter()
@@ -72,7 +73,8 @@ fn bandwidths(events: &[Event]) -> Vec<Vec<u64>> {
     (0..events.len()).map(near).collect()
 }
 
-/// What could have been decided on at a `balance_dirty_pages`, with the limits that the task saw just before.
+/// The possible states that a `balance_dirty_pages` event decided on, with the limits that the task saw just
+/// before.
 fn domains(event: &Event, limits: &Event) -> Vec<DirtyThrottleControl> {
     let (setpoint, thresh) = (event.get("setpoint"), limits.get("thresh"));
     let first = (event.get("wb_setpoint") * (thresh + 1)).div_ceil(setpoint);
@@ -91,7 +93,7 @@ fn domains(event: &Event, limits: &Event) -> Vec<DirtyThrottleControl> {
         .collect()
 }
 
-/// Whether a task that `event` is about is held back as it was, `bandwidth` being the smoothed one.
+/// Whether the decision for the task of `event` is the recorded one with this smoothed bandwidth.
 fn is_as_told(event: &Event, domain: &DirtyThrottleControl, bandwidth: u64) -> bool {
     let ratelimit = event.rate("dirty_ratelimit");
     let rates = Rates { avg_write_bandwidth: bandwidth, dirty_ratelimit: ratelimit, ..Rates::new(PAGE_SIZE) };
@@ -147,7 +149,7 @@ fn every_rate_and_every_limit_that_is_learned_is_the_kernels() {
         for (at, event) in events.iter().enumerate() {
             if event.kind == "global_dirty_state" {
                 let (thresh, limit) = (event.get("thresh"), event.get("limit"));
-                // A new setting is in force at once, but for who looks while it is being set.
+                // A new setting is in force at once, except for a task that looks while it is being written.
                 let (before, expected) = in_force.unwrap_or((thresh, thresh));
                 assert!(limit == expected || limit == thresh && before != thresh, "{case} {at}: {limit}");
                 in_force = Some((if limit == thresh { thresh } else { before }, limit));
@@ -157,7 +159,7 @@ fn every_rate_and_every_limit_that_is_learned_is_the_kernels() {
             if event.kind != "bdi_dirty_ratelimit" {
                 continue;
             }
-            // What the rate was learned from is told after it.
+            // The inputs of the estimate are in the event after it.
             let after = |next: &&Event| next.pid == event.pid && next.kind == "balance_dirty_pages";
             let (Some(decision), Some(limits)) = (events[at..].iter().find(after), limits.get(&event.pid))
             else {
@@ -227,7 +229,7 @@ fn limits_in_bytes_take_the_place_of_ratios() {
         (16_384, 8192),
         "background is half at most"
     );
-    // Of a quarter of the machine's memory a quarter may be dirty, rounded to parts of a page.
+    // A quarter of the machine's memory, of which a quarter may be dirty, rounded to fractions of a page.
     let (thresh, _) = policy::dirty_limits(&bytes, PAGE_SIZE, 250_000, Some(1_000_000));
     assert_eq!(thresh, 68 * 250_000 / 4096);
 }

@@ -1,4 +1,4 @@
-//! When flushers write, what they write first, and who has to wait for them.
+//! When flushers write, what they write first, and which tasks they make wait.
 
 mod reclaim_machine;
 
@@ -15,7 +15,7 @@ struct Host {
     machine: Machine<Category>,
     mm: MemoryManager,
     task: Dirtier,
-    /// Files and first pages in the order in which they were written to the device.
+    /// Files and first pages of folios in the order in which they were written to the device.
     written: Vec<(FileId, u32)>,
 }
 
@@ -24,7 +24,7 @@ fn seconds(seconds: u64) -> Time {
 }
 
 impl Host {
-    /// Half of some 8,500 pages may be dirty; flushers write from a quarter of that on.
+    /// Half of about 8,500 pages may be dirty; flushers write from a quarter of that on.
     fn new() -> Host {
         let (machine, mut mm) = reclaim_machine::boot(Series::RECLAIM.variant("mainline-6.18").unwrap());
         mm.set("vm.dirty_ratio", "50").unwrap();
@@ -33,7 +33,8 @@ impl Host {
         Host { machine, mm, task, written: Vec::new() }
     }
 
-    /// Writes pages of a file, at one time; how many until the task had to wait, and until when.
+    /// Writes pages of a file, all at the same time. If the task has to pause, returns the number of pages
+    /// written by then and the end of the pause.
     fn write(&mut self, memcg: Memcg, file: FileId, pages: std::ops::Range<u32>) -> Option<(u32, Time)> {
         for page in pages {
             let write = self.mm.enter(&mut self.machine, CPU).write_page(memcg, file, page).unwrap();
@@ -55,11 +56,12 @@ impl Host {
         self.machine.charge(CPU, Category::Program, time);
     }
 
-    /// Has flushers run that have something to do, the device being fast; pages that they wrote.
+    /// Runs the flushers that have something to do, with a fast device. Returns the number of folios that
+    /// they have written.
     fn flush(&mut self, most: u64) -> usize {
         let before = self.written.len();
         while let Some(mut flusher) = self.mm.parts.page_cache.start_flusher(self.machine.now(CPU)) {
-            // Of which file an extent is not submitted in full.
+            // The file of an extent that has not been submitted completely.
             let mut begun: Option<FileId> = None;
             while flusher.step(&mut self.mm.enter(&mut self.machine, CPU), most) == Flush::Request {
                 let writes = self.mm.parts.page_cache.take_submitted_writes();
@@ -105,8 +107,8 @@ fn what_has_been_dirty_for_long_is_written() {
     );
 }
 
-/// On 6.18.44 with a background limit of 602 thousand pages, a device that had been idle was left alone with 51 thousand dirty
-/// pages, and not with 128 thousand.
+/// On 6.18.44 with a background limit of 602 thousand pages, the flusher of a device that had been idle did
+/// not write at 51 thousand dirty pages, and did at 128 thousand.
 #[test]
 fn an_idle_device_begins_with_an_eighth_of_the_background_limit() {
     let mut host = Host::new();
@@ -142,7 +144,7 @@ fn above_the_background_limit_flushers_write_down_to_it() {
         "{} of {background}",
         host.mm.parts.page_cache.nr_dirty()
     );
-    // Slices are whole: of a slow start 1024 pages.
+    // Slices are written whole: 1024 pages while the device counts as slow.
     assert_eq!(host.written.len() % 1024, host.written.len() - 1024);
     let pages: Vec<u32> = host.written.iter().map(|&(_, page)| page).collect();
     assert!(pages.is_sorted(), "in the order of the file");
@@ -178,8 +180,9 @@ fn a_group_waits_for_its_own_limit() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is dirty is written once if all is asked for, each file from its start or where it ended last, a request being
-    /// of pages next to each other. Whether their blocks are chosen then or were before, no extent is left half submitted.
+    /// All that is dirty is written once if everything is asked for, each file from its start or from where
+    /// its last writeback ended, in requests of neighbouring pages. Whether blocks are chosen then or have
+    /// been chosen before, no extent is left incomplete.
     #[test]
     fn all_that_is_dirty_is_written_once(
         writes in proptest::collection::vec((0..3usize, 0..900u32, 1..120u32), 1..30),
@@ -204,7 +207,7 @@ proptest! {
         let mut written: Vec<(u32, u32)> = host.written.iter().map(|&(file, page)| (file.0, page)).collect();
         written.sort();
         prop_assert_eq!(written, dirty.into_iter().collect::<Vec<_>>());
-        // Each file goes on where its writing ended, and from its start up to there.
+        // The writeback of each file continues where it ended, and from the start of the file up to there.
         for &(file, from, pages) in &writes {
             host.write(Memcg::ROOT, files[file], from + 50..from + 50 + pages);
         }
@@ -214,8 +217,8 @@ proptest! {
     }
 }
 
-/// Where blocks are chosen as pages are written, the writeback of an extent's pages ends with its last request; what is written again
-/// has blocks.
+/// With delayed allocation, the writeback of an extent's pages ends with its last request; pages that are
+/// written again have blocks already.
 #[test]
 fn new_pages_are_written_extent_by_extent() {
     let mut host = Host::new();
@@ -235,7 +238,7 @@ fn new_pages_are_written_extent_by_extent() {
     host.write(Memcg::ROOT, file, 0..50);
     host.write(Memcg::ROOT, file, 60..70);
     assert_eq!(requests(&mut host), [(32, false), (18, true), (10, true)]);
-    // The hole between 50 and 60 is new, its neighbours are not.
+    // The hole from 50 to 60 is new, the pages around it are not.
     host.write(Memcg::ROOT, file, 40..65);
     assert_eq!(requests(&mut host), [(10, true), (10, true), (5, true)]);
 }

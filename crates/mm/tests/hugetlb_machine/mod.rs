@@ -1,4 +1,4 @@
-//! Machines with pools of huge pages, and what a write counted.
+//! Machines with pools of huge pages, and the counters of a write to their files.
 
 use machine::topology::{Cache, SharedBy};
 use machine::{Cpu, Machine, Profile, Topology};
@@ -7,7 +7,7 @@ use mm::memory_map::memory_layout;
 use mm::{Category, Counters, Event, Features, MemoryManager, Series, Settings};
 use rand_pcg::Pcg64Mcg;
 
-/// The CPU whose task writes.
+/// The CPU of the task that writes.
 pub const WRITER: Cpu = Cpu(0);
 
 /// A machine and its kernel.
@@ -17,13 +17,12 @@ pub struct Host {
     pub mm: MemoryManager,
 }
 
-/// The features of a variant.
 pub fn features(variant: &str) -> Features {
     Series::HUGETLB.variant(variant).unwrap_or_else(|| panic!("{variant}")).features
 }
 
 impl Host {
-    /// A machine with one socket of four CPUs a node, vmemmap optimisation on.
+    /// A machine with one socket of four CPUs on each node, with vmemmap optimisation on.
     pub fn new(features: Features, nodes: u8, mib_per_node: u64) -> Host {
         let topology = Topology {
             caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],
@@ -37,7 +36,7 @@ impl Host {
         Host { machine: Machine::new(topology, costs), mm }
     }
 
-    /// `echo value > file`; what it came to and what it counted.
+    /// `echo value > file`. Returns the outcome and what it counted.
     pub fn write(&mut self, file: &str, value: impl ToString) -> (Option<WriteOutcome>, Counted) {
         let before = self.mm.counters().clone();
         let memmap = self.memmap();
@@ -49,7 +48,7 @@ impl Host {
         (outcome, counted)
     }
 
-    /// `echo count > nr_hugepages`.
+    /// `echo count > nr_hugepages`. Returns what it counted.
     pub fn resize(&mut self, count: u64) -> Counted {
         self.write("vm.nr_hugepages", count).1
     }
@@ -60,8 +59,8 @@ impl Host {
         vmemmap.nr_memmap_pages() + vmemmap.nr_memmap_boot_pages()
     }
 
-    /// Every struct page has a frame, and frames are shared by optimised pages alone: frames + 7 for each optimised
-    /// page of 2 MiB = all of boot's.
+    /// Panics unless every struct page has a frame and only optimised pages share frames: frames + 7 for each
+    /// optimised page of 2 MiB = all frames of boot.
     fn check_frames(&self) {
         let vmemmap = &self.mm.parts.hugetlb.vmemmap;
         let split = vmemmap.nr_split_sections() * 512;
@@ -73,11 +72,11 @@ impl Host {
     }
 }
 
-/// What a write counted; not every test looks at all of it.
+/// The counters that a write has advanced; each test looks at some of them.
 #[allow(dead_code)]
 pub struct Counted {
     pub events: Counters,
-    /// Change of `nr_memmap_pages` and `nr_memmap_boot_pages` together.
+    /// Change of the sum of `nr_memmap_pages` and `nr_memmap_boot_pages`.
     pub memmap: i64,
 }
 
@@ -87,7 +86,7 @@ impl Counted {
         self.events.get(event)
     }
 
-    /// Flushes of everything, and of ranges.
+    /// TLB flushes of everything, and of ranges.
     pub fn flushes(&self) -> (u64, u64) {
         (self.get(Event::TlbFlushAll), self.get(Event::TlbFlushKernelRange))
     }

@@ -1,8 +1,9 @@
-//! What a process has mapped, as a list by address; who keeps what scanning knows of an area that is cut or joined.
+//! The areas that a process has mapped, as a list by address, and which of them keeps its record when areas
+//! are split or merged.
 //!
 //! ```text
 //!   other rights, advice or policy for a part      │ new │ the area │ new │
-//!   a neighbour is the same then                   │ the area │ ◄─ the neighbour grows ─ │
+//!   a neighbour is equal then                      │ the area │ ◄─ the neighbour grows ─ │
 //!   unmapped, to 6.5 (p4)                          │ the area │      │ new │
 //!   unmapped, from 6.6 on (m4)                     │ new │           │ new │
 //! ```
@@ -11,7 +12,7 @@ use super::Kernel;
 use super::scan::Record;
 use std::ops::Range;
 
-/// What may be done with memory.
+/// The rights of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     pub read: bool,
@@ -19,17 +20,17 @@ pub struct Rights {
     pub exec: bool,
 }
 
-/// An area.
+/// A range of pages with the same rights (a VMA).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
     pub start: u64,
     pub end: u64,
     pub rights: Rights,
-    /// `MADV_RANDOM`.
+    /// Advised with `MADV_RANDOM`.
     pub is_random: bool,
-    /// Bound to node 0, with a policy that does not migrate on faults.
+    /// Bound to node 0, with a policy without MPOL_F_MOF.
     pub is_bound: bool,
-    /// The page of the file that it begins with, if it is not anonymous.
+    /// The page of the file at the start of the area; `None` for anonymous memory.
     pub file: Option<u64>,
     pub record: Option<Record>,
 }
@@ -54,7 +55,7 @@ impl Area {
     }
 }
 
-/// Maps where there is nothing.
+/// Adds an area where nothing is mapped.
 pub fn map(areas: &mut Vec<Area>, area: Area) {
     let at = areas.iter().take_while(|other| other.start < area.start).count();
     let joins_before = at > 0 && areas[at - 1].goes_on_in(&area);
@@ -67,7 +68,6 @@ pub fn map(areas: &mut Vec<Area>, area: Area) {
     }
 }
 
-/// Unmaps.
 pub fn unmap(kernel: Kernel, areas: &mut Vec<Area>, pages: &Range<u64>) {
     let mut left = Vec::new();
     for area in areas.drain(..) {
@@ -86,7 +86,7 @@ pub fn unmap(kernel: Kernel, areas: &mut Vec<Area>, pages: &Range<u64>) {
     *areas = left;
 }
 
-/// Changes what lies in `pages`.
+/// Splits areas at the ends of `pages` and calls `change` for those inside.
 pub fn change(areas: &mut Vec<Area>, pages: &Range<u64>, change: impl Fn(&mut Area)) {
     let mut at = 0;
     while at < areas.len() {

@@ -1,19 +1,19 @@
-//! Hint faults: whether the page follows, what is counted, and the period that comes of it.
+//! Hint faults: whether the page migrates, what is counted, and the scan period that follows.
 //!
 //! ```text
-//!   hidden page ─► bit in the record ─► counters ─► misplaced, and the filter lets it? ─► it moves
-//!                                                                                         │
-//!   MEMBUF, CPUBUF, locality ◄── private or shared, groups ◄──────────────────────────────┘
-//!     └─ the sequence is another one: halves of what was known, preferred node, period
+//!   PROT_NONE page ─► bit in the record ─► counters ─► misplaced, and the filter allows it? ─► it migrates
+//!                                                                                              │
+//!   MEMBUF, CPUBUF, locality ◄── private or shared, groups ◄───────────────────────────────────┘
+//!     └─ a new sequence: old counts are halved, preferred node, period
 //! ```
 
 use super::scan::bit;
 use super::{Kernel, Model, UNSET, node, ticks};
 
-/// Faults by node, shared and private.
+/// Faults by node, each as shared and private.
 pub type Counts = [[u64; 2]; 2];
 
-/// Of a task.
+/// The fault statistics of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     pub mem: Counts,
@@ -22,7 +22,7 @@ pub struct Faults {
     pub cpubuf: Counts,
 }
 
-/// Tasks that share memory.
+/// A group of tasks that share memory (`struct numa_group`).
 #[derive(Clone, Debug)]
 pub struct Group {
     pub tasks: u64,
@@ -43,12 +43,12 @@ pub struct Task {
     pub since_ns: u64,
     pub node_stamp: u64,
     pub scan_seq: i32,
-    /// ms.
+    /// In milliseconds.
     pub scan_period: u64,
     pub migrate_retry: u64,
     pub preferred: Option<usize>,
     pub faults: Option<Faults>,
-    /// Remote, local.
+    /// Remote and local faults.
     pub locality: [u64; 2],
     pub pages_migrated: u64,
     pub group: Option<usize>,
@@ -80,7 +80,7 @@ impl Task {
     }
 }
 
-/// Bounds of a scan period, ms.
+/// The bounds of a scan period, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Periods {
     pub min: u64,
@@ -144,7 +144,7 @@ impl Model {
         self.count(cpu, task, last, (self.folios[number].node, is_local, moves), may_write);
     }
 
-    /// Whether a folio of `from` that `last` touched goes to `to` with a task.
+    /// Whether a folio on node `from` that `last` touched migrates to node `to` with a task.
     fn may_follow(&self, task: usize, last: (Option<usize>, u32), from: usize, to: usize) -> bool {
         let own = &self.tasks[task];
         let nobody = last.1 == 255;
@@ -205,7 +205,7 @@ impl Model {
         faults.cpubuf[node(cpu)][usize::from(is_private)] += 1;
     }
 
-    /// A task touched what another had; whether they only look alike.
+    /// A task touched a page that another one had touched last. Returns whether the two only look alike.
     fn meet(&mut self, task: usize, last: (Option<usize>, u32)) -> bool {
         if self.tasks[task].group.is_none() {
             let none = Group { tasks: 0, mem: [[0; 2]; 2], cpu: [[0; 2]; 2], active_nodes: 1, max_cpu: 0 };
@@ -217,7 +217,7 @@ impl Model {
         let other = &self.tasks[other];
         let Some(theirs) = other.group else { return false };
         let (own_size, size) = (self.groups[own].tasks, self.groups[theirs].tasks);
-        // Of equal groups the younger one joins.
+        // Of equal groups, the younger one joins the older.
         if other.pid % 256 != last.1 || theirs == own || own_size > size || own_size == size && own < theirs {
             return false;
         }
@@ -259,7 +259,7 @@ impl Model {
         let (now_ns, runtime_ns) = (self.now_ns, self.runtime(task));
         let own = &mut self.tasks[task];
         own.scan_seq = seq;
-        // Of a first placement all of the time that is remembered.
+        // A first placement uses all of the time that is remembered.
         let (runtime, period) = match own.last_placement {
             0 => (47742, 47742),
             last => (runtime_ns - own.last_runtime, now_ns - last),
@@ -297,7 +297,7 @@ impl Model {
         self.adapt_period(task, period_max, new);
     }
 
-    /// The period after a sequence with so many new faults, shared and private.
+    /// Adapts the period after a sequence with so many new faults, shared and private.
     fn adapt_period(&mut self, task: usize, period_max: u64, [shared, private]: [u64; 2]) {
         let bounds = self.periods(task);
         let now = self.now();

@@ -1,19 +1,21 @@
-//! NUMA balancing as a slow and plain model: lists that are searched from the start, every rule written out where it applies,
-//! nothing shared with what it is held against.
+//! NUMA balancing as a slow, plain model: lists that are searched from the start, every rule written out
+//! where it applies, and no code shared with the implementation that it checks.
 //!
 //! ```text
-//!   Model ─┬─ processes ─┬─ areas   a list by address                    areas.rs: mapping, cutting, joining
-//!          │             ├─ pages   a map by number                      mod.rs:   loads, stores, forks
-//!          │             └─ scan    next_scan, scan_offset, scan_seq     scan.rs:  ticks and passes
-//!          ├─ tasks         periods, faults, groups                      faults.rs: hint faults and what is learnt
-//!          └─ folios        node, who touched it last
+//!   Model ─┬─ processes ─┬─ areas   a list by address                 areas.rs: mapping, splitting, merging
+//!          │             ├─ pages   a map by number                   mod.rs:   loads, stores, forks
+//!          │             └─ scan    next_scan, scan_offset, scan_seq  scan.rs:  ticks and passes
+//!          ├─ tasks         periods, faults, groups                   faults.rs: hint faults and statistics
+//!          └─ folios        node, last cpupid
 //! ```
 //!
-//! Pages are single and anonymous, machines have two nodes of two CPUs, and there is always memory: so every migration that is
-//! asked for succeeds. Nothing takes time but waiting. Kernels are in their order, so that "from `m6` on" is a comparison.
+//! Pages are single and anonymous, machines have two nodes of two CPUs, and memory never runs short, so every
+//! migration succeeds. Nothing takes time except waiting. Kernels are in ascending order, so that "from `m6`
+//! on" is a comparison.
 //!
-//! Written after kernel/sched/fair.c (`task_tick_numa`, `task_numa_work`, `task_numa_fault`), `change_pte_range` in
-//! mm/mprotect.c and `do_numa_page` in mm/memory.c, of 6.1, 6.12 and 7.2, and the patches between them.
+//! Written after kernel/sched/fair.c (`task_tick_numa`, `task_numa_work`, `task_numa_fault`),
+//! `change_pte_range` in mm/mprotect.c and `do_numa_page` in mm/memory.c, of 6.1, 6.12 and 7.2, and the
+//! patches between them.
 
 pub mod areas;
 pub mod faults;
@@ -25,7 +27,7 @@ use scan::{MmScan, Reason};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Kernels and patches, each with all before it.
+/// Kernels and patches, each with all that came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
     B0,
@@ -38,13 +40,13 @@ pub enum Kernel {
     M6,
     R67,
     Y612,
-    /// The same, and a failed migration is forgotten when the period has doubled.
+    /// Like `Y612`, but a failed migration is forgotten once the period has been doubled.
     Y612LocClear,
     C72,
 }
 
 impl Kernel {
-    /// All of them, and what variants are called.
+    /// All kernels, with the names of their variants.
     pub const ALL: [(Kernel, &str); 12] = [
         (Kernel::B0, "numa-base"),
         (Kernel::P1, "vma-scanning-1"),
@@ -61,15 +63,15 @@ impl Kernel {
     ];
 }
 
-/// Nanoseconds of a tick.
+/// Length of a tick in nanoseconds.
 pub const TICK_NS: u64 = 4_000_000;
 
-/// Ticks of so many ms.
+/// The number of ticks in `ms` milliseconds.
 pub fn ticks(ms: u64) -> u64 {
     ms.div_ceil(4)
 }
 
-/// What can be set.
+/// The settings in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub scan_delay_ms: u64,
@@ -78,26 +80,26 @@ pub struct Settings {
     pub scan_size_mb: u64,
 }
 
-/// What a process has of a page that something was stored to.
+/// A page of a process that has been stored to.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub folio: usize,
-    /// PROT_NONE.
+    /// Whether the PTE is PROT_NONE.
     pub is_hidden: bool,
     pub write: bool,
-    /// Nobody else has had it since it was last stored to.
+    /// Whether no other process has mapped it since it was last stored to.
     pub is_own: bool,
 }
 
-/// Memory of one page.
+/// A folio of one page.
 #[derive(Clone, Copy, Debug)]
 pub struct Folio {
     pub node: usize,
-    /// The CPU and the low bits of the PID that touched it last.
+    /// The CPU, and the low bits of the PID, of the task that touched it last (`cpupid`).
     pub last: (Option<usize>, u32),
 }
 
-/// Nobody.
+/// The value of `Folio::last` while no task has touched it.
 pub const UNSET: (Option<usize>, u32) = (None, 255);
 
 /// A process.
@@ -107,12 +109,12 @@ pub struct Process {
     pub pages: BTreeMap<u64, Page>,
     pub scan: MmScan,
     pub threads: u32,
-    /// Others that use it, as readers of /proc do.
+    /// Other users of the address space, such as readers of /proc.
     pub visitors: u32,
     pub skipped: Skipped,
 }
 
-/// By the page that an area began at: how often it was skipped, by reason.
+/// How often each area was skipped, by reason. Areas are identified by their first page.
 pub type Skipped = BTreeMap<u64, [u64; Reason::COUNT]>;
 
 impl Process {
@@ -121,7 +123,7 @@ impl Process {
     }
 }
 
-/// All there is.
+/// The whole model.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub kernel: Kernel,
@@ -131,7 +133,7 @@ pub struct Model {
     pub tasks: Vec<Task>,
     pub groups: Vec<Group>,
     pub folios: Vec<Folio>,
-    /// By CPU: the task that runs there.
+    /// The task that runs on each CPU.
     pub running: [Option<usize>; 4],
     pub pte_updates: u64,
     pub hint_faults: u64,
@@ -164,7 +166,7 @@ impl Model {
         }
     }
 
-    /// The time in ticks.
+    /// The current time in ticks.
     pub fn now(&self) -> u64 {
         self.now_ns / TICK_NS + 1
     }
@@ -175,12 +177,12 @@ impl Model {
         pages.filter(|page| page.folio == folio).count()
     }
 
-    /// Pages that processes have.
+    /// Pages that all processes have mapped.
     pub fn mapped(&self) -> usize {
         self.processes.iter().map(|process| process.pages.len()).sum()
     }
 
-    /// A new process with one thread; the thread.
+    /// Starts a process with one thread. Returns the thread.
     pub fn start(&mut self, pid: u32) -> usize {
         self.processes.push(Process { threads: 1, ..Process::default() });
         self.add_task(self.processes.len() - 1, pid)
@@ -192,7 +194,8 @@ impl Model {
         self.tasks.len() - 1
     }
 
-    /// A process whose address space nobody else uses is scanned anew when it makes a thread or a child.
+    /// Restarts scanning of a process that creates a thread or a child, unless its address space has another
+    /// user.
     fn restart_scanning(&mut self, process: usize) {
         let later = self.now() + ticks(self.settings.scan_delay_ms);
         let process = &mut self.processes[process];
@@ -202,7 +205,7 @@ impl Model {
         }
     }
 
-    /// A further thread, which `creator` makes.
+    /// Starts a further thread, which `creator` creates.
     pub fn clone_thread(&mut self, creator: usize, pid: u32) -> usize {
         let process = self.tasks[creator].process;
         self.restart_scanning(process);
@@ -216,7 +219,7 @@ impl Model {
         thread
     }
 
-    /// A copy of a process.
+    /// Copies a process.
     pub fn fork(&mut self, parent: usize, pid: u32) -> usize {
         self.restart_scanning(parent);
         let child = {
@@ -236,7 +239,6 @@ impl Model {
         self.add_task(self.processes.len() - 1, pid)
     }
 
-    /// A thread ends.
     pub fn exit_task(&mut self, task: usize) {
         for cpu in 0..4 {
             if self.running[cpu] == Some(task) {
@@ -249,7 +251,7 @@ impl Model {
         self.processes[self.tasks[task].process].threads -= 1;
     }
 
-    /// Lets a task go on on a CPU, or none.
+    /// Runs a task on a CPU, or none.
     pub fn run(&mut self, cpu: usize, task: Option<usize>) {
         if let Some(before) = self.running[cpu].take() {
             self.tasks[before].ran_ns += self.now_ns - self.tasks[before].since_ns;
@@ -271,14 +273,14 @@ impl Model {
         }
     }
 
-    /// How long a task has run, ns.
+    /// How long a task has run, in nanoseconds.
     pub fn runtime(&self, task: usize) -> u64 {
         let own = &self.tasks[task];
         let runs = self.running.contains(&Some(task));
         own.ran_ns + if runs { self.now_ns - own.since_ns } else { 0 }
     }
 
-    /// The thread on `cpu` loads from a page or stores to it; its area lets it.
+    /// The thread on `cpu` loads from a page or stores to it, as its area allows.
     pub fn touch(&mut self, cpu: usize, page: u64, write: bool) {
         let process = self.tasks[self.running[cpu].unwrap()].process;
         if self.processes[process].pages.get(&page).is_some_and(|page| page.is_hidden) {
@@ -296,7 +298,7 @@ impl Model {
                 self.folios[held.folio].last = UNSET;
                 held.folio
             }
-            // A first store, or one to what others have as well.
+            // A first store, or one to a page that others have mapped too.
             _ => {
                 let is_bound = self.processes[process].area(page).unwrap().is_bound;
                 let node = if is_bound { 0 } else { node(cpu) };
@@ -319,8 +321,8 @@ impl Model {
         areas::unmap(self.kernel, &mut process.areas, &pages);
     }
 
-    /// Other rights for some pages: their entries get those of their areas. Stores are let through where nobody else has, or has had,
-    /// the page.
+    /// Changes the rights of some pages: their PTEs get those of the area, and allow stores if no other
+    /// process has, or has had, the page.
     pub fn protect(&mut self, process: usize, pages: Range<u64>, rights: areas::Rights) {
         for page in pages.clone() {
             let Some(area) = self.processes[process].area(page) else { continue };
@@ -334,7 +336,7 @@ impl Model {
         areas::change(&mut self.processes[process].areas, &pages, |area| area.rights = rights);
     }
 
-    /// An address space ends.
+    /// Frees an address space.
     pub fn exit(&mut self, process: usize) {
         self.processes[process] = Process::default();
     }

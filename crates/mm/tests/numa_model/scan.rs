@@ -1,16 +1,16 @@
-//! Ticks and passes: who scans when, which areas, and how much of them.
+//! Ticks and passes: which thread scans when, which areas, and how much of them.
 //!
 //! ```text
-//!   offset ──► area ─ fit? ─ old enough? ─ windows turn ─ done in this sequence? ─ touched? ──► ranges, until the budget ends
-//!              area ...
-//!              none left: a second time, and any area will do (m6);  then scan_seq + 1, and from the start
+//!   offset ─► area ─ suitable? ─ old enough? ─ windows turn ─ completed? ─ touched? ─► ranges, to the budget
+//!             area ...
+//!             none left: a second round, in which any area will do (m6);  then scan_seq + 1, and from the start
 //! ```
 
 use super::areas::Area;
 use super::{Kernel, Model, Settings, TICK_NS, node, ticks};
 use std::ops::Range;
 
-/// What is known of scanning an address space. The offset is a page.
+/// The scanning state of an address space. The offset is a page number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmScan {
     pub next_scan: u64,
@@ -18,18 +18,18 @@ pub struct MmScan {
     pub scan_seq: i32,
 }
 
-/// What is known of scanning an area; kernels have a part of it.
+/// The record of an area (`numab_state`); each kernel has some of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     pub next_scan: u64,
-    /// The older word, and the one that bits are set in.
+    /// The older window of PID bits, and the one in which bits are set.
     pub words: [u64; 2],
     pub reset_at: u64,
     pub prev_seq: i32,
     pub start_seq: i32,
 }
 
-/// What is told of an area in a pass.
+/// What a pass reports of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Unsuitable,
@@ -37,7 +37,7 @@ pub enum Reason {
     Inaccessible,
     ScanDelay,
     PidInactive,
-    /// It is scanned.
+    /// The area is scanned all the same.
     IgnorePid,
     SeqCompleted,
 }
@@ -62,8 +62,8 @@ pub fn bit(kernel: Kernel, pid: u32) -> u64 {
     1 << (product / (1 << 26))
 }
 
-/// A pass by a thread that has the turn. Areas and `clock`, which is asked for the time at each of them, may be anybody's;
-/// `change_prot` says how many entries of a range it has changed.
+/// A pass by the thread whose turn it is. `clock` is asked for the time at each area; `change_prot` returns
+/// how many PTEs of a range have changed.
 #[expect(clippy::too_many_arguments, reason = "all that a pass depends on")]
 pub fn pass(
     kernel: Kernel,
@@ -188,7 +188,7 @@ pub fn pass(
 }
 
 impl Model {
-    /// A tick finds what runs on a CPU.
+    /// A tick for the task that runs on a CPU.
     pub fn tick(&mut self, cpu: usize) {
         let Some(task) = self.running[cpu] else { return };
         let process = self.tasks[task].process;
@@ -237,7 +237,8 @@ impl Model {
         }
     }
 
-    /// Makes a range PROT_NONE, but for pages that stay as they are; how many are so now.
+    /// Makes the PTEs of a range PROT_NONE, except for pages that stay as they are. Returns the number of
+    /// PTEs changed.
     fn hide(&mut self, cpu: usize, process: usize, range: Range<u64>) -> u64 {
         let is_alone = self.processes[process].threads + self.processes[process].visitors == 1;
         let mut changed = 0;

@@ -1,4 +1,4 @@
-//! Memory cgroups, processes and files on a machine that is always short of memory, and random demand of them.
+//! Memory cgroups, processes and files on a machine that is always short of memory, and their random demand.
 
 use crate::reclaim_machine::CPUS;
 use machine::{Cpu, Machine, Node, PageSize, Time};
@@ -19,11 +19,11 @@ use proptest::prelude::*;
 /// Pages of a file, and of a mapping.
 pub const FILE_PAGES: u32 = 3000;
 pub const MAPPED_PAGES: u64 = 1500;
-/// Processes at most.
+/// The most processes at a time.
 pub const PROCESSES: usize = 6;
-/// Mappings of a process: anonymous memory, a file that is shared, and a private copy of one.
+/// Mappings of a process: anonymous memory, a file mapped shared, and a file mapped private.
 pub const MAPPINGS: usize = 3;
-/// Memory cgroups that exist from the start, the root included.
+/// Memory cgroups that exist from the start, with the root.
 pub const GROUPS: u16 = 4;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub enum Step {
         pages: u32,
         stride: u32,
     },
-    /// With readahead, in large folios.
+    /// A read with readahead, in large folios.
     Stream {
         cpu: u16,
         memcg: u16,
@@ -51,7 +51,8 @@ pub enum Step {
         from: u32,
         pages: u32,
     },
-    /// Time passes, and flushers run for some requests each; all is to be written if it is `urgent`.
+    /// Lets time pass and runs flushers for some requests each; with `urgent` they are asked to write
+    /// everything.
     WriteBack {
         milliseconds: u64,
         urgent: bool,
@@ -65,7 +66,7 @@ pub enum Step {
         pages: u64,
         write: bool,
     },
-    /// What the process has is freed or mapped anew, its rights or the advice on it are changed.
+    /// Frees a mapping, maps it anew, or changes its rights or the advice on it.
     Remap {
         cpu: u16,
         process: usize,
@@ -203,36 +204,36 @@ pub fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A machine with what runs on it.
+/// A machine and what runs on it.
 pub struct Host {
     pub mm: MemoryManager,
     pub machine: Machine<Category>,
     pub files: Vec<FileId>,
-    /// Of one of them and of the file that is mapped shared, both with large folios.
+    /// Open files of one of the files and of the one that is mapped shared; both have large folios.
     pub open: [OpenFileId; 2],
     pub processes: Vec<MmId>,
-    /// Where each process has its mappings, and what is mapped.
+    /// The mappings that each process has: address, backing and flags.
     pub mappings: [(Vpn, Backing, VmFlags); MAPPINGS],
     pub held: Vec<Pfn>,
-    /// Memory cgroups, the root included.
+    /// Number of memory cgroups, with the root.
     pub groups: u16,
     pub swap_write: Option<Time>,
-    /// What devices are reading and writing.
+    /// Folios that devices are reading and writing.
     pub reads: Vec<FolioId>,
     pub writes: Vec<FolioId>,
-    /// By CPU.
+    /// The writing task of each CPU.
     pub writers: [Dirtier; CPUS as usize],
     pub flushers: Vec<Flusher>,
 }
 
-/// Opens a file whose pages may be in large folios.
+/// Opens a file that may have large folios.
 pub fn open_with_large_folios(mm: &mut MemoryManager, file: FileId) -> OpenFileId {
     mm.parts.page_cache.set_large_folios(file);
     mm.open(file, FILE_PAGES)
 }
 
 impl Host {
-    /// Groups, files, processes with their mappings, and swap on a machine that has just been booted.
+    /// Makes memcgs, files, processes with their mappings, and swap on a machine that has just booted.
     pub fn on((mut machine, mut mm): (Machine<Category>, MemoryManager), synchronous_swap: bool) -> Host {
         let groups: Vec<Memcg> = std::iter::once(Memcg::ROOT)
             .chain((1..GROUPS).map(|number| mm.parts.lrus.create_memcg(Memcg(number / 2))))
@@ -275,7 +276,7 @@ impl Host {
         Memcg(number.min(self.groups - 1))
     }
 
-    /// Running out of memory ends a step, as the task would be killed.
+    /// Runs a step. If the task runs out of memory, it ends there, as the task would be killed.
     pub fn run(&mut self, step: &Step) -> Result<(), OutOfMemory> {
         let Host { mm, machine, .. } = self;
         match *step {
@@ -292,7 +293,7 @@ impl Host {
                     if let Read::Miss(id) = read {
                         self.reads.push(id);
                     }
-                    // A device reads so much at a time.
+                    // The device completes reads in groups.
                     if self.reads.len() > 64 {
                         self.reads.drain(..).for_each(|id| self.mm.parts.lrus.end_read(id));
                     }
@@ -354,7 +355,7 @@ impl Host {
                     let write = write && vma.flags.has(VmFlags::WRITE);
                     match mm.enter(machine, Cpu(cpu)).touch(process, page, write)? {
                         Touch::ReadFile(id) => mm.parts.lrus.end_read(id),
-                        // What is read from swap is there some faults later.
+                        // The device completes reads from swap some faults later.
                         Touch::ReadSwap(_) if page % 3 == 0 => {}
                         Touch::ReadSwap(_) | Touch::AwaitSwap(_) => mm.parts.end_swap_reads(),
                         Touch::Mapped | Touch::Minor => {}
@@ -430,7 +431,7 @@ impl Host {
             Step::Alloc { cpu, pages } => {
                 let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
                 for _ in 0..pages {
-                    // Leave something for the others.
+                    // Leaves some memory for the others.
                     if self.held.len() < 3000
                         && let Some(pfn) = mm.enter(machine, Cpu(cpu)).alloc(&request)
                     {

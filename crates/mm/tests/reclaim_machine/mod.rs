@@ -1,5 +1,5 @@
-//! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones, and more of larger
-//! pages, for huge pages have more of them too.
+//! A machine so small that memory runs short at once: two nodes, two CPUs each, 8,500 pages in three zones.
+//! With larger base pages it has more of them, as a huge page has more of them too.
 
 use machine::{Costs, Machine, Node, PageSize, Topology};
 use mm::memory_map::{MemoryRange, memory_layout};
@@ -10,25 +10,25 @@ use rand_pcg::Pcg64Mcg;
 /// CPUs of the machine.
 pub const CPUS: u16 = 4;
 
-/// Boots a variant with its settings. Nothing costs anything.
+/// Boots a variant with its settings. Nothing costs any time.
 #[allow(dead_code)]
 pub fn boot(variant: &Variant) -> (Machine<Category>, MemoryManager) {
     boot_machine(variant, 2, PageSize::Kib4)
 }
 
-/// The same with all CPUs on the first `nodes` nodes.
+/// Like `boot`, but with all CPUs on the first `nodes` nodes.
 #[allow(dead_code)]
 pub fn boot_with_cpus_on(nodes: u8, variant: &Variant) -> (Machine<Category>, MemoryManager) {
     boot_machine(variant, nodes, PageSize::Kib4)
 }
 
-/// The same with pages of this size, and two huge pages' as much as of pages of 4 KiB.
+/// Like `boot`, but with base pages of this size, and as much memory, counted in huge pages, as with 4 KiB.
 #[allow(dead_code)]
 pub fn boot_with(variant: &Variant, page_size: PageSize) -> (Machine<Category>, MemoryManager) {
     boot_machine(variant, 2, page_size)
 }
 
-/// The same with all CPUs on the first `nodes` nodes, and struct pages in memory of their own, which huge pages can give back.
+/// Like `boot_with_cpus_on`, but with struct pages in frames of their own, which huge pages can free.
 #[allow(dead_code)]
 pub fn boot_with_memmap(
     nodes: u8,

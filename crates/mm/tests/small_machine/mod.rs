@@ -6,7 +6,7 @@ use mm::memory_map::MemoryRange;
 use mm::{Category, Features, MemoryManager, Settings, ZoneType};
 use rand_pcg::Pcg64Mcg;
 
-/// Boots it.
+/// Boots the machine.
 pub fn boot(features: Features) -> (Machine<Category>, MemoryManager) {
     let topology = Topology {
         caches: vec![Cache { level: 3, bytes: 32 << 20, shared_by: SharedBy::Socket }],

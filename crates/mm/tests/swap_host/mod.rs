@@ -1,4 +1,4 @@
-//! A group with one process, with swap beside it or without, for tests.
+//! A memcg with one process, with or without swap, for tests.
 
 use crate::reclaim_machine;
 use machine::{Cpu, Machine, Time};
@@ -8,31 +8,32 @@ use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::{Category, Event, MemoryManager, Series};
 
-/// The CPU that all runs on.
+/// The CPU that everything runs on.
 pub const CPU: Cpu = Cpu(0);
 
-/// A group with one process.
+/// A memcg with one process.
 pub struct Host {
     pub machine: Machine<Category>,
     pub mm: MemoryManager,
     pub memcg: Memcg,
     pub process: MmId,
-    /// The first page of its memory.
+    /// The first page of the process's mapping.
     pub start: Vpn,
-    /// How many there are.
+    /// Number of pages of the mapping.
     pub pages: u64,
 }
 
 #[allow(dead_code)]
 impl Host {
-    /// A process with so many pages mapped, folios of `sizes` at `always`, and zram or a disk of `swap` pages.
+    /// A process with so many pages mapped, with folios of `sizes` at "always", and with `swap` pages of swap
+    /// on zram or a disk.
     pub fn new(variant: &str, sizes: &str, pages: u64, swap: u64, zram: bool) -> Host {
         let mut host = Host::without_swap(variant, &format!("{sizes}:always"), pages);
         host.mm.parts.swap.swapon(swap, zram.then_some(Time::ZERO));
         host
     }
 
-    /// The same without swap, and with these sizes of folios, if any.
+    /// Like `new`, but without swap, and with `thp_anon` as written there; empty for no large folios.
     pub fn without_swap(variant: &str, thp_anon: &str, pages: u64) -> Host {
         let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
         if !thp_anon.is_empty() {
@@ -48,13 +49,13 @@ impl Host {
         self.mm.enter(&mut self.machine, CPU).touch(self.process, self.start + page, write).unwrap()
     }
 
-    /// Stores to all pages, whether they are in swap or not.
+    /// Stores to all pages, whether they are swapped out or not.
     pub fn store_to_all(&mut self) {
         (0..self.pages).for_each(|page| _ = self.touch(page, true));
         self.mm.validate(0);
     }
 
-    /// Has the group do with so many pages, if it can.
+    /// Reclaims from the memcg until it has `pages` pages, as far as that is possible.
     pub fn press(&mut self, pages: u64) {
         let before = self.mm.parts.lrus.memcg(self.memcg).max;
         self.mm.parts.lrus.memcg_mut(self.memcg).max = pages;
@@ -73,7 +74,7 @@ impl Host {
         self.mm.validate(0);
     }
 
-    /// Has all of the process's memory swapped out.
+    /// Swaps out all of the process's memory.
     pub fn swap_out(&mut self) {
         self.press(1);
         assert_eq!(self.mm.parts.address_spaces.mm(self.process).rss(), 0, "all is swapped out");
@@ -87,7 +88,7 @@ impl Host {
         self.mm.counters().get(event)
     }
 
-    /// Pages that large folios of 64 KiB have.
+    /// Pages of the process in folios of 64 KiB.
     pub fn large(&self) -> u64 {
         self.mm.parts.anon_pages_by_order(self.process)[4]
     }
