@@ -496,7 +496,7 @@ impl Simulation {
         // last user exited.
         self.validate();
         let mm = &self.host.mm;
-        assert_eq!(mm.parts.address_spaces.nr_mlock(), 0, "locked pages after all processes are gone");
+        assert_eq!(mm.parts.address_spaces.nr_mlock(), 0, "mlocked pages after all processes have exited");
         mm.counters().clone()
     }
 }

@@ -131,7 +131,7 @@ fn the_preferred_order_is_limited_where_nobody_gave_advice() {
     assert_eq!(with(Some(FolioSize::Order(7)), true, 2, Enabled::Madvise), [2]);
     assert_eq!(with(Some(FolioSize::Order(7)), true, 0, Enabled::Madvise), []);
     assert_eq!(with(Some(FolioSize::Order(7)), false, 2, Enabled::Madvise), [4, 3]);
-    assert_eq!(with(None, false, 4, Enabled::Madvise), [3], "without an answer 3 is preferred");
+    assert_eq!(with(None, false, 4, Enabled::Madvise), [3], "without a preferred order it is order 3");
 }
 
 /// From v6 on, the files of the sizes decide. "always" for one size has effect even if
@@ -209,7 +209,7 @@ fn a_folio_stays_inside_its_vma() {
 #[test]
 fn one_page_blocks_just_the_windows_that_have_it() {
     let after_page_0 = |page| fit(&[4, 3, 2], 0..64, page, &[0]);
-    assert_eq!([1, 2, 3].map(after_page_0), [None; 3], "order 1 is no order");
+    assert_eq!([1, 2, 3].map(after_page_0), [None; 3], "no folio has order 1");
     assert_eq!([4, 7, 8, 15, 16].map(after_page_0), [Some(2), Some(2), Some(3), Some(3), Some(4)]);
     // 16 free PTEs that are not aligned have no room for order 4.
     assert_eq!(fit(&[4], 0..64, 20, &[15, 32]), Some(4));
@@ -230,7 +230,7 @@ fn memory_that_is_used_densely() {
     assert_eq!(beside(&[3], 0..64, 8, 16..24), (Some(3), vec![]));
     assert_eq!(beside(&[3], 0..64, 8, 0..7), (None, vec![3]));
     assert_eq!(beside(&[3, 2], 0..64, 8, 4..8), (Some(2), vec![3]));
-    assert_eq!(beside(&[3], 8..64, 8, 0..8), (None, vec![3]), "another area");
+    assert_eq!(beside(&[3], 8..64, 8, 0..8), (None, vec![3]), "another VMA");
     assert_eq!(beside(&[3], 0..1024, 512, 504..512), (None, vec![3]), "another page table");
 }
 
@@ -264,7 +264,7 @@ fn what_follows_a_failure() {
         assert_eq!(next(name, 4, Failure::NoRoom), no_room, "{name}");
         assert_eq!(next(name, 0, Failure::NoBlock), None, "{name}: a single page");
     }
-    assert_eq!(next("folios-v1", 2, Failure::NoBlock), Some(0), "order 1 is skipped");
+    assert_eq!(next("folios-v1", 2, Failure::NoBlock), Some(0), "no folio has order 1 here");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn smaps_looks_at_the_end_of_a_vma() {
     assert!(
         !eligible(&[(4, Mode::Always)], 0..15) && eligible(&[(4, Mode::Always), (2, Mode::Always)], 0..15)
     );
-    assert!(!eligible(&[(4, Mode::Always)], 0..8), "smaller than the size");
+    assert!(!eligible(&[(4, Mode::Always)], 0..8), "a VMA smaller than the folio");
     assert!(!eligible(&[(4, Mode::Inherit)], 0..16));
 }
 
@@ -335,7 +335,7 @@ fn who_writes_in_place_after_fork() {
 #[test]
 fn what_waits_to_be_split() {
     assert!(defers_split(4, 1, 15, false));
-    assert!(!defers_split(4, 16, 0, false), "all of it is gone");
+    assert!(!defers_split(4, 16, 0, false), "no page of it is mapped");
     assert!(!defers_split(4, 0, 16, false) && !defers_split(4, 1, 15, true) && !defers_split(0, 1, 0, false));
     for (size, order) in SIZES_OF_HUGE_PAGES {
         let pages = 1 << order;
@@ -343,7 +343,7 @@ fn what_waits_to_be_split() {
             let khugepaged = Khugepaged { max_ptes_none, ..ThpSettings::new(size).khugepaged };
             is_underused(&ThpSettings { khugepaged, ..ThpSettings::new(size) }, zeroes)
         };
-        assert!(!of(pages - 1, pages), "all but one turns it off");
+        assert!(!of(pages - 1, pages), "max_ptes_none at its maximum turns it off");
         assert_eq!([0, 1, 409, 410].map(|zeroes| of(409, zeroes)), [false, false, false, true]);
     }
 }

@@ -226,7 +226,7 @@ proptest! {
                     let _ = mm.enter(&mut machine, cpu).touch(id, page, true);
                     mm.enter(&mut machine, cpu).exit_mm(id);
                     mm.parts.lrus.memcg_mut(memcg).max = limit;
-                    prop_assert_eq!(locked, locked_pages(&mm, &processes), "what is locked stays");
+                    prop_assert_eq!(locked, locked_pages(&mm, &processes), "locked pages stay in memory");
                 }
                 Operation::Khugepaged { steps } => {
                     for _ in 0..steps {
@@ -274,7 +274,7 @@ fn faults_of_each_variant() {
     };
     let names = ["folios-v1", "folios-v2", "folios-v3", "folios-v2-simple", "folios-base"];
     let counted = names.map(faults);
-    assert_eq!(counted[0], counted[1], "with memory to spare v1 and v2 are alike");
+    assert_eq!(counted[0], counted[1], "with memory to spare v1 and v2 agree");
     assert!(counted.is_sorted_by_key(|(faults, _)| *faults), "{counted:?}");
     assert!(counted.iter().rev().is_sorted_by_key(|(_, rss)| *rss), "{counted:?}");
     assert_eq!(counted[4], (42 + 200, 200));

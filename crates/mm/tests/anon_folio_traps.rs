@@ -67,8 +67,8 @@ fn first_touch_decides() {
     assert_eq!((host.order(3), host.stat(4, MthpStat::AnonFaultFallback)), (Some(0), 1));
     taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
     host.store(4);
-    assert_eq!(host.order(4), Some(0), "a page stands in the way for as long as it is there");
-    assert_eq!(host.stat(4, MthpStat::AnonFaultFallback), 1, "an order that does not fit is no fallback");
+    assert_eq!(host.order(4), Some(0), "a mapped page blocks its window");
+    assert_eq!(host.stat(4, MthpStat::AnonFaultFallback), 1, "an order that does not fit is not a fallback");
     host.drop_pages(0..16);
     host.store(4);
     assert_eq!(host.order(4), Some(4));
@@ -137,7 +137,7 @@ fn a_huge_page_has_one_entry_to_unmap() {
     let unmapped = unmap(&mut host, process, 1024);
     assert_eq!(unmapped, Unmapped { first: 1, huge: 511, ..Unmapped::default() });
     let costs = &host.machine.costs;
-    assert_eq!(unmapped.cost(costs), costs.page_unmap * 512, "a profile without sizes knows pages only");
+    assert_eq!(unmapped.cost(costs), costs.page_unmap * 512, "without sizes all pages cost the same");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn there_is_one_huge_page_of_zeroes() {
         |host: &Host| [Event::ThpZeroPageAlloc, Event::ThpZeroPageAllocFailed].map(|event| host.count(event));
     let taken = host.take_blocks(9);
     host.mm.enter(&mut host.machine, CPU).touch(host.process, host.start, false).unwrap();
-    assert_eq!((made(&host), host.count(Event::ThpFaultFallback)), ([0, 1], 1), "a page of zeroes instead");
+    assert_eq!((made(&host), host.count(Event::ThpFaultFallback)), ([0, 1], 1), "the zero page instead");
     assert_eq!(host.mm.parts.address_spaces.pte(host.process, host.start + 1), Pte::NONE);
     taken.into_iter().for_each(|(pfn, order)| host.mm.enter(&mut host.machine, CPU).free(pfn, order));
     let free = host.mm.parts.allocator.free_pages();
@@ -234,8 +234,8 @@ fn inherit_follows_the_knob_for_what_is_to_come() {
         host.store(page);
         host.order(page).unwrap()
     });
-    assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 4], "never turns inherit off, not always");
-    assert_eq!([0, 16, 32].map(|page| host.order(page).unwrap()), [4, 3, 4], "what is there stays");
+    assert_eq!(orders.collect::<Vec<_>>(), [4, 3, 4], "the knob at never turns off inherit, not always");
+    assert_eq!([0, 16, 32].map(|page| host.order(page).unwrap()), [4, 3, 4], "folios keep their order");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn after_fork_a_store_copies_one_page() {
     assert_eq!((host.order(3), host.order(4)), (Some(0), Some(4)));
     assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 0, "the child has the page");
     host.store_as(child, 3);
-    assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 1, "now nobody has");
+    assert_eq!(host.stat(4, MthpStat::NrAnonPartiallyMapped), 1, "no process maps page 3 now");
     host.mm.enter(&mut host.machine, CPU).exit_mm(child);
     host.mm.validate(0);
     assert_eq!(host.stat(4, MthpStat::NrAnon), 1);
@@ -341,7 +341,7 @@ fn areas_cut_later_give_smaller_folios() {
     (0..32).for_each(|page| host.store(page));
     let first = host.start..host.start + 20;
     host.mm.parts.mprotect(host.process, first, VmFlags::PRIVATE.or(VmFlags::EXEC));
-    assert_eq!(host.order(19), Some(4), "it keeps its folio though its area was cut across it");
+    assert_eq!(host.order(19), Some(4), "a folio stays whole when its VMA is split across it");
     host.drop_pages(0..32);
     for (page, order) in [(0, 4), (16, 2), (20, 2), (24, 3)] {
         host.store(page);
@@ -519,7 +519,7 @@ fn pages_that_a_userfaultfd_protects_come_alone() {
     for variant in ["folios-v1", "folios-v2"] {
         assert_eq!(orders(variant, 4..8), [0, 2, 3, 4], "{variant}");
     }
-    assert_eq!(orders("folios-v4", 4..8), [0, 0, 3, 4], "it has no order below 3");
+    assert_eq!(orders("folios-v4", 4..8), [0, 0, 3, 4], "v4 has no order below 3");
     for variant in ["folios-v5", "folios-v9-64k-32k-16k", "folios-6.12"] {
         assert_eq!(orders(variant, 4..8), [0; 4], "{variant}");
     }

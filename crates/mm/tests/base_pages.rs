@@ -156,7 +156,7 @@ fn versions_want_what_arm64_wants() {
         (sizes("folios-v2-simple", kib16, None), sizes("folios-v2-simple", kib16, Huge)),
         (vec![64], vec![2048])
     );
-    assert_eq!(sizes("folios-v2-32k", kib16, None), [0u64; 0], "order 1 is none of anonymous memory");
+    assert_eq!(sizes("folios-v2-32k", kib16, None), [0u64; 0], "no anonymous folio has order 1");
     for name in ["folios-v3", "folios-v4", "folios-v5"] {
         assert_eq!(sizes(name, kib16, None), [64], "{name}");
         assert_eq!(sizes(name, kib16, Huge), [2048, 128], "{name}");

@@ -116,7 +116,7 @@ proptest! {
                             held.push((pfn, order));
                         }
                         None if !no_fragment => {
-                            prop_assert!(before[order as usize..].iter().all(|&n| n == 0), "a block was there");
+                            prop_assert!(before[order as usize..].iter().all(|&n| n == 0), "there is a free block of the order or above");
                         }
                         None => {}
                     }

@@ -90,10 +90,10 @@ fn who_may_not_wait_wakes_kcompactd() {
     let Scattered { mut machine, mut mm, .. } = scattered("folios-base", 0);
     let woken = |mm: &MemoryManager| mm.counters().get(Event::KcompactdWake);
     while mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some() {}
-    assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody asked");
+    assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody woke it");
     let waking = Effort { wakes: true, ..Effort::LIGHT };
     assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, waking)), None);
-    let mut kswapd = mm.enter(&mut machine, CPU).start_kswapd(Node(0)).expect("it is woken first");
+    let mut kswapd = mm.enter(&mut machine, CPU).start_kswapd(Node(0)).expect("kswapd is first");
     while kswapd.step(&mut mm.enter(&mut machine, CPU)) {}
     assert!(mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 1);
     assert!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some());

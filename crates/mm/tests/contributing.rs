@@ -155,7 +155,7 @@ fn a_heuristic_takes_what_the_page_says() {
     assert!(!page.contains("```rust"), "CONTRIBUTING.md: code that is no `diff` is not tried");
     let mut files = sources(&root);
     let hunks = hunks(&page);
-    assert!(hunks.iter().any(|hunk| hunk.after.contains("assert_eq!")), "no example says what it decides");
+    assert!(hunks.iter().any(|hunk| hunk.after.contains("assert_eq!")), "no example adds an assertion");
     for hunk in hunks {
         apply(&mut files, &hunk).unwrap_or_else(|error| panic!("CONTRIBUTING.md: {error}"));
     }

@@ -96,8 +96,8 @@ fn cold_pages_of_fast_memory_go_to_slow_memory() {
         let host = Host::new("numa-6.12", &settings);
         let demoted = host.count(Event::PgdemoteKswapd) + host.count(Event::PgdemoteDirect);
         assert_eq!(host.got, WANTED);
-        assert_eq!(demoted, PAGES - host.fast(0..PAGES), "all that is in slow memory now");
-        assert_eq!(host.count(Event::PgstealAnon), demoted, "what is demoted counts as reclaimed");
+        assert_eq!(demoted, PAGES - host.fast(0..PAGES), "all pages on the slow node");
+        assert_eq!(host.count(Event::PgstealAnon), demoted, "demoted pages count as reclaimed");
         assert_eq!(
             (host.mm.parts.address_spaces.mm(host.process).rss(), host.count(Event::Pgfault)),
             (PAGES, PAGES)

@@ -33,7 +33,7 @@ impl Host {
         let mut host = Host { machine, mm, process, start };
         stored.into_iter().for_each(|page| host.store(page));
         host.mm.set("transparent_hugepage/enabled", "madvise").unwrap();
-        assert_eq!(host.mm.khugepaged_due(), Time::NEVER, "nobody asked");
+        assert_eq!(host.mm.khugepaged_due(), Time::NEVER, "no VMA wants huge pages yet");
         host.mm.enter(&mut host.machine, CPU).madvise(process, start..start + pages, Advice::HugePage);
         assert_eq!(host.mm.khugepaged_due(), Time::ZERO);
         host
@@ -75,7 +75,7 @@ const SECONDS: fn(u64) -> Time = |seconds| Time::from_nanoseconds(seconds * 1_00
 #[test]
 fn small_pages_become_a_huge_one() {
     let mut host = Host::new("folios-6.8", 1024, (0..1024).step_by(2));
-    assert_eq!(host.round(), SECONDS(10), "it sleeps when it is through");
+    assert_eq!(host.round(), SECONDS(10), "it sleeps at the end of a round");
     assert_eq!((host.pages_by_order(9), host.rss()), (1024, 1024));
     assert_eq!(host.mm.parts.address_spaces.khugepaged_state().pages_collapsed, 2);
     assert_eq!(host.mm.parts.address_spaces.khugepaged_state().full_scans, 1);
@@ -211,7 +211,7 @@ fn without_a_block_it_sleeps_for_longer_once_a_round() {
     while host.mm.khugepaged_due() <= now + SECONDS(60) {
         host.mm.enter(&mut host.machine, CPU).khugepaged();
     }
-    assert_eq!(host.count(Event::ThpCollapseAllocFailed), 2, "the second time ends the round");
+    assert_eq!(host.count(Event::ThpCollapseAllocFailed), 2, "the second failure ends the round");
     assert_eq!(host.mm.khugepaged_due(), now + SECONDS(70));
     host.mm.validate(512 * taken.len() as u64);
     taken.into_iter().for_each(|pfn| host.mm.enter(&mut host.machine, CPU).free(pfn, 9));

@@ -163,7 +163,7 @@ fn a_vma_without_a_record_is_passed_over() {
         }
         space.no_memory = false;
         assert_eq!(space.pass(&f, &settings(), 7), [0], "{name}");
-        let record = space.vmas[0].2.expect("there is memory for it");
+        let record = space.vmas[0].2.expect("the record can be allocated");
         assert_eq!((record.pids, record.start_scan_seq), ([0; 2], 5), "{name}");
         assert_eq!(record.next_scan, space.now + jiffies(100), "{name}");
         assert_eq!(space.traced.last().map(|&(_, reason)| reason), Some(SkipReason::ScanDelay), "{name}");
@@ -394,8 +394,8 @@ fn times_are_compared_strictly() {
     let (decision, record) = decide(1025);
     assert_eq!((decision, record.reset_at), (policy::Decision::Scan, 1125));
     assert_eq!(decide(1125).1.reset_at, 1125, "not yet");
-    assert_eq!(decide(1126).1.reset_at, 1225, "by one period, not to now");
-    assert_eq!(decide(9999).1.reset_at, 1325, "one turn a visit");
+    assert_eq!(decide(1126).1.reset_at, 1225, "the window advances by one period, not to now");
+    assert_eq!(decide(9999).1.reset_at, 1325, "a visit turns the windows once");
 }
 
 #[test]
@@ -452,10 +452,10 @@ fn pids_share_bits() {
 fn periods_follow_from_memory_and_settings() {
     let defaults = NumaSettings::default();
     let periods = |rss_mib: u64| policy::scan_periods(&defaults, rss_mib * 256, None);
-    assert_eq!((periods(0).min, periods(0).max), (1000, 60_000), "no memory is one window");
+    assert_eq!((periods(0).min, periods(0).max), (1000, 60_000), "a process without memory has one window");
     assert_eq!((periods(1024).min, periods(1024).max), (250, 15_000));
     assert_eq!(periods(1 << 20).min, 100, "no faster than 2560 MB/s");
-    assert_eq!(periods(1 << 20).max, 100, "nor is the longest shorter than the shortest");
+    assert_eq!(periods(1 << 20).max, 100, "the longest period is not below the shortest");
     // By bits, 250 MiB would be two windows of 100 MiB and a rest, not three.
     let hundred = NumaSettings { scan_size_mb: 100, ..defaults };
     assert_eq!(policy::scan_periods(&hundred, 250 * 256, None).min, 500);
@@ -525,7 +525,7 @@ fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
         };
         // The delay counts from the start of the pass, although time has advanced since.
         assert_eq!(decide(1, 1003), (scanned, 1000 + jiffies(delay)));
-        assert!(decide(0, 1003).0, "the first sequence knows no delay");
+        assert!(decide(0, 1003).0, "there is no delay in the first sequence");
     }
 }
 
@@ -668,7 +668,7 @@ fn a_pass_that_finds_nothing_takes_its_turn() {
     let mut mm = MmScan { next_scan: 100, ..MmScan::default() };
     assert!(!policy::claim(&mut mm, &settings, 1000, 99));
     assert!(policy::claim(&mut mm, &settings, 1000, 100));
-    assert_eq!(mm.next_scan, 350, "nobody else for a period, whatever comes of it");
+    assert_eq!(mm.next_scan, 350, "no other thread begins a pass within a period");
     assert!(!policy::claim(&mut mm, &settings, 10, 349));
 }
 

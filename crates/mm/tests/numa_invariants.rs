@@ -54,7 +54,7 @@ impl Threads {
     fn touch(&mut self, cpu: u16, page: u64, write: bool) {
         self.mm.enter(&mut self.machine, Cpu(cpu)).touch(self.space, self.start + page, write).unwrap();
         let entry = self.mm.parts.address_spaces.pte(self.space, self.start + page);
-        assert!(entry.lets(write) || entry == Pte::ZERO && !write, "it can be used now");
+        assert!(entry.lets(write) || entry == Pte::ZERO && !write, "the PTE allows it");
     }
 
     fn tick(&mut self, cpu: u16, ms: u64) {
@@ -76,7 +76,7 @@ impl Threads {
         let local = self.count(Event::NumaHintFaultsLocal);
         let migrated = self.count(Event::NumaPagesMigrated);
         assert!(faults <= self.count(Event::NumaPteUpdates), "each entry is restored once");
-        assert!(local <= faults && migrated <= faults - local, "what is local stays");
+        assert!(local <= faults && migrated <= faults - local, "pages of local faults do not migrate");
         assert_eq!(self.count(Event::PgmigrateSuccess), migrated);
     }
 }
@@ -156,7 +156,7 @@ proptest! {
                 }
                 at = next;
             }
-            prop_assert_eq!(by_node.iter().sum::<u64>(), end - from, "each page was gone through");
+            prop_assert_eq!(by_node.iter().sum::<u64>(), end - from, "each page was touched");
             prop_assert_eq!(swept.mm.counters(), touched.mm.counters());
         }
         swept.validate();
@@ -204,7 +204,7 @@ fn a_fault_at_the_same_time_shows_who_shares_a_page() {
         assert_eq!(threads.mm.parts.numa.tasks.group(threads.tasks[1]).is_some(), grouped);
         let record = threads.mm.parts.address_spaces.mm(space).vmas.numab(page).expect("it was scanned");
         let bit = pid_bit(AccessingPids::TwoWindowsHashed, 101);
-        assert_eq!(record.pids[1] & bit != 0, earlier, "the VMA is shown who touches it");
+        assert_eq!(record.pids[1] & bit != 0, earlier, "the access is recorded in the VMA");
         assert!(
             !threads.mm.enter(&mut threads.machine, Cpu(1)).wait_for_hint_fault(space, page),
             "it is over"
@@ -304,12 +304,12 @@ fn who_comes_while_a_huge_page_is_cleared_clears_one_as_well() {
             mm.parts.sweep(machine, Cpu(1), *space, first..first + 512, true, &mut by_node) - first
         };
         assert_eq!(sweep(machine, mm), if loses { 0 } else { 512 }, "{late}");
-        assert!(!mm.enter(machine, Cpu(0)).lose_huge_page(*space, first), "its own");
+        assert!(!mm.enter(machine, Cpu(0)).lose_huge_page(*space, first), "its own page");
         assert_eq!(mm.enter(machine, Cpu(1)).lose_huge_page(*space, first), loses, "{late}");
         let cleared = if loses { took } else { nanoseconds(0) };
         assert_eq!(machine.now(Cpu(1)), began + nanoseconds(late) + cleared, "{late}");
         assert_eq!(sweep(machine, mm), 512, "{late}");
-        assert_eq!(threads.count(Event::ThpFaultAlloc), 1, "one is mapped");
+        assert_eq!(threads.count(Event::ThpFaultAlloc), 1, "one huge page is mapped");
         assert_eq!(threads.count(Event::Pgfault), before.1 + u64::from(loses));
         assert_eq!(free(&mut threads), before.0, "{late}");
         threads.validate();
@@ -520,7 +520,7 @@ fn a_reader_of_proc_counts_as_a_second_thread() {
         if is_read {
             threads.mm.parts.address_spaces.mmput(space);
             threads.mm.enter(&mut threads.machine, Cpu(0)).fork_mm(space);
-            assert_eq!(threads.mm.parts.address_spaces.mm(space).numa_scan.scan_seq, 0, "it is gone");
+            assert_eq!(threads.mm.parts.address_spaces.mm(space).numa_scan.scan_seq, 0, "after mmput");
         }
     }
 }
@@ -648,7 +648,7 @@ fn other_rights_end_hint_faults() {
             && !threads.mm.parts.address_spaces.pte(space, start).lets(true)
     );
     threads.mm.parts.mprotect(space, start..start + 8, VmFlags::PRIVATE);
-    assert!(threads.mm.parts.address_spaces.pte(space, start).lets(true), "nobody else has the page");
+    assert!(threads.mm.parts.address_spaces.pte(space, start).lets(true), "no other process maps the page");
     let faults = threads.count(Event::NumaHintFaults);
     (0..8).for_each(|page| threads.touch(2, page, true));
     assert_eq!(threads.count(Event::NumaHintFaults), faults);
@@ -752,7 +752,7 @@ fn whose_tick_is_first_decides_who_scans_and_nothing_else() {
             (0..CPUS).for_each(|cpu| threads.machine.wait_until(Cpu(cpu), Category::Program, until));
             let before = threads.count(Event::NumaScanPasses);
             order.iter().for_each(|&cpu| threads.mm.enter(&mut threads.machine, Cpu(cpu)).numa_tick());
-            assert!(threads.count(Event::NumaScanPasses) - before <= 1, "one of them");
+            assert!(threads.count(Event::NumaScanPasses) - before <= 1, "at most one thread scans");
             let of = |(.., heat): (MmId, u64, &VmaHeat)| heat.threads().map(|(task, _)| task).next();
             first = first.or_else(|| threads.mm.parts.numa.heat().iter().find_map(of));
             threads.validate();
@@ -978,7 +978,7 @@ fn a_split_and_a_fork_lose_what_scanning_knew() {
         more = skipped(&threads) - before;
         (0..PAGES).for_each(|page| threads.touch(2, page, true));
     }
-    assert!(more > 0, "the new piece waits");
+    assert!(more > 0, "the VMA that was split off waits");
 }
 
 /// Only a fork of a single-threaded process restarts its scanning; with a second user of the address space,
@@ -1110,7 +1110,7 @@ fn a_page_stays_if_its_node_would_fall_to_the_high_watermark() {
             let (hints, moved) =
                 (threads.count(Event::NumaHintFaults), threads.count(Event::NumaPagesMigrated));
             assert_eq!((hints, moved), (1, if moves { size } else { 0 }), "{size} pages, {spare} spare");
-            assert_eq!(threads.count(Event::PgmigrateFail), 0, "it was not even tried");
+            assert_eq!(threads.count(Event::PgmigrateFail), 0, "the migration was not tried");
             assert!(
                 threads.mm.enter(&mut threads.machine, Cpu(0)).start_kswapd(Node(1)).is_none(),
                 "nobody makes room for it"

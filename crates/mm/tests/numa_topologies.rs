@@ -93,7 +93,7 @@ fn machines_are_told_apart_by_what_lies_between_the_farthest_nodes() {
 /// directly linked, and the others are never preferred.
 #[test]
 fn nodes_without_cpus_are_left_out() {
-    assert_eq!(links(tiered()).kind(), TopologyType::GluelessMesh, "if all had some");
+    assert_eq!(links(tiered()).kind(), TopologyType::GluelessMesh, "if all nodes had CPUs");
     let links = Links::new(tiered(), Nodes::of_all(&[0, 1]));
     assert_eq!(links.kind(), TopologyType::Direct);
     assert_eq!(nearby_faults(|_| 100, Node(0), 28, &links), 0);
@@ -101,7 +101,7 @@ fn nodes_without_cpus_are_left_out() {
     // A ring and the boards with some nodes of memory only, on which most of the memory is used.
     let on_ring = Links::new(ring(), Nodes::of_all(&[0, 1, 2]));
     assert_eq!(on_ring.kind(), TopologyType::GluelessMesh);
-    assert_eq!(preferred_group_node(&group(&[0, 0, 0, 90]), Node(2), &on_ring), Node(0), "45 near it");
+    assert_eq!(preferred_group_node(&group(&[0, 0, 0, 90]), Node(2), &on_ring), Node(0), "45 nearby");
     assert_eq!(nearby_faults(|node| [0, 0, 0, 90][node.index()], Node(0), 30, &on_ring), 45);
     let on_boards = Links::new(boards(), Nodes::of_all(&[0, 1, 2, 4, 5, 6]));
     assert_eq!(on_boards.kind(), TopologyType::Backplane);

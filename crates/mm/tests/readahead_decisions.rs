@@ -244,7 +244,7 @@ impl Host {
             while mm.parts.page_cache.take_submitted_read(&mut folios) {
                 requests.push(folios.iter().map(|&id| mm.parts.page_of_folio(id).1).collect());
                 for id in folios.drain(..) {
-                    assert!(mm.parts.lrus.is_locked(id), "until the device has filled it");
+                    assert!(mm.parts.lrus.is_locked(id), "locked until the device has filled it");
                     mm.parts.lrus.end_read(id);
                 }
             }

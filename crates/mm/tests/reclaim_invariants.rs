@@ -87,7 +87,7 @@ proptest! {
             host.mm.enter(&mut host.machine, Cpu(1)).end_write(id);
         }
         host.mm.validate(host.held.len() as u64);
-        prop_assert_eq!(host.mm.parts.swap.used(), 0, "swap after all processes are gone");
+        prop_assert_eq!(host.mm.parts.swap.used(), 0, "swap in use after all processes have exited");
     }
 
     /// Patches of the series that change no decision.

@@ -15,7 +15,8 @@ use mm::{Event, Series};
 use proptest::prelude::*;
 use swap_host::{CPU, Host};
 
-/// Of four folios of 64 KiB, how many are swapped out whole and in whole, on zram and on a disk.
+/// Of four folios of 64 KiB, how many are swapped out whole, how many are split for it, and how many are
+/// swapped in whole from zram and from a disk.
 fn there_and_back(variant: &str) -> [i64; 4] {
     let mut counts = [0; 4];
     for zram in [true, false] {
@@ -37,8 +38,8 @@ fn there_and_back(variant: &str) -> [i64; 4] {
 
 #[test]
 fn who_swaps_large_folios_whole() {
-    assert_eq!(there_and_back("folios-v9-64k"), [0, 4, 0, 0], "all are split");
-    assert_eq!(there_and_back("mainline-6.10"), [4, 0, 0, 0], "they come back page by page");
+    assert_eq!(there_and_back("folios-v9-64k"), [0, 4, 0, 0], "all folios are split");
+    assert_eq!(there_and_back("mainline-6.10"), [4, 0, 0, 0], "they are swapped in page by page");
     for variant in ["mainline-6.12", "mainline-6.18", "folios-7.2"] {
         assert_eq!(there_and_back(variant), [4, 0, 4, 0], "whole, but not from a disk: {variant}");
     }
@@ -301,7 +302,7 @@ fn who_is_split_before_swap_is_asked() {
         let kernel = Series::FOLIOS.variant("m9").unwrap().features.folios;
         let f = FolioFeatures { cluster_search, ..kernel };
         assert!(splits_before_swap(&f, true, true) && splits_before_swap(&f, true, false));
-        assert!(!splits_before_swap(&f, false, true), "a huge page that is mapped as one is asked for");
+        assert!(!splits_before_swap(&f, false, true), "a PMD-mapped folio is swapped out whole");
         assert_eq!(splits_before_swap(&f, false, false), cluster_search == WholeClusters);
     }
 }

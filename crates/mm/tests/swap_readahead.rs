@@ -26,7 +26,7 @@ impl Host {
     /// 1024 pages that are swapped out to a disk in order, their entries aligned as they were when Linux was
     /// recorded.
     fn new(by_address: bool) -> Host {
-        (0..400).find_map(|before| Host::behind(by_address, before)).expect("one is aligned")
+        (0..400).find_map(|before| Host::behind(by_address, before)).expect("one aligns them")
     }
 
     /// Like `new`, but behind the entries of another process, which had `before` pages and has exited. `None`
@@ -154,7 +154,7 @@ fn what_is_read_for_nobody_comes_free() {
     host.load(100);
     host.mm.enter(&mut host.machine, CPU).exit_mm(host.process);
     host.mm.validate(0);
-    assert_eq!(host.mm.parts.swap.used(), 7, "what is read ahead is still under way");
+    assert_eq!(host.mm.parts.swap.used(), 7, "pages read ahead are still being read");
     host.mm.parts.end_swap_reads();
     host.swap_out();
     assert_eq!(host.mm.parts.swap.used(), 0);

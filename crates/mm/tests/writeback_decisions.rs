@@ -222,7 +222,7 @@ fn every_slice_of_a_file_is_the_kernels() {
 #[test]
 fn limits_in_bytes_take_the_place_of_ratios() {
     let ratios = DirtySettings::default();
-    assert_eq!(policy::dirty_limits(&ratios, PAGE_SIZE, 1_000_000, None), (199_951, 99_853), "of 4096 parts");
+    assert_eq!(policy::dirty_limits(&ratios, PAGE_SIZE, 1_000_000, None), (199_951, 99_853), "in 4096ths");
     let bytes = DirtySettings { dirty_bytes: 64 << 20, dirty_background_bytes: 96 << 20, ..ratios };
     assert_eq!(
         policy::dirty_limits(&bytes, PAGE_SIZE, 1_000_000, None),

@@ -86,9 +86,9 @@ fn what_has_been_dirty_for_long_is_written() {
     let mut host = Host::new();
     let [old, young] = [(); 2].map(|()| host.mm.parts.page_cache.open_file());
     host.write(Memcg::ROOT, old, 0..40);
-    assert_eq!(host.flush(32), 0, "it is not time yet");
+    assert_eq!(host.flush(32), 0, "the interval is not over");
     host.wait(seconds(5));
-    assert_eq!(host.flush(32), 0, "a flusher looks, but nothing is old enough");
+    assert_eq!(host.flush(32), 0, "the flusher runs, but no file is old enough");
     host.wait(seconds(20));
     host.write(Memcg::ROOT, young, 0..30);
     assert_eq!((host.flush(32), host.mm.parts.page_cache.nr_dirty()), (0, 70));
@@ -115,7 +115,7 @@ fn an_idle_device_begins_with_an_eighth_of_the_background_limit() {
     let file = host.mm.parts.page_cache.open_file();
     let eighth = host.mm.parts.dirty_thresholds(host.mm.settings()).0 as u32 / 8;
     host.write(Memcg::ROOT, file, 0..eighth + 10);
-    assert_eq!(host.flush(32), 0, "no task has been held back, so nobody has looked");
+    assert_eq!(host.flush(32), 0, "no task has been checked, so no flusher is woken");
     host.wait(seconds(5));
     assert!(host.flush(32) > 0);
 }
@@ -134,7 +134,7 @@ fn nobody_looks_for_old_pages_if_the_interval_is_0() {
 fn above_the_background_limit_flushers_write_down_to_it() {
     let mut host = Host::new();
     let file = host.mm.parts.page_cache.open_file();
-    assert_eq!(host.write(Memcg::ROOT, file, 0..1500), None, "nobody is held back halfway to the limit");
+    assert_eq!(host.write(Memcg::ROOT, file, 0..1500), None, "no task is throttled halfway to the limit");
     let (background, limit) = host.mm.parts.dirty_thresholds(host.mm.settings());
     let dirty = host.mm.parts.page_cache.nr_dirty();
     assert!(dirty > background && dirty < (background + limit) / 2, "{background} < {dirty} < {limit}");
