@@ -1,7 +1,7 @@
 //! A random simulation in which all mechanisms meet: memory cgroups at their limits, files, swap, forks,
 //! mlock, huge pages and khugepaged, NUMA balancing with threads on all CPUs, demotion, compaction, pools of
 //! huge pages with and without vmemmap optimisation, failing allocations and changing settings, in every
-//! series and release.
+//! series and release, and in half of the cases with features that no release combines so.
 //!
 //! ```text
 //!   seed ─► variant, machine, settings, steps ─► step ─► validate() ─► next ─► ... ─► all processes exit
@@ -16,6 +16,7 @@ mod reclaim_machine;
 
 use machine::{Cpu, Node, Time};
 use mm::address_space::{Advice, Backing, MmId, VmFlags};
+use mm::features::by_name::Feature;
 use mm::hugetlb::Use;
 use mm::hugetlb::folio::Folio;
 use mm::memcontrol::Memcg;
@@ -242,6 +243,8 @@ fn variants() -> Vec<&'static Variant> {
 #[derive(Clone, Debug)]
 struct Case {
     variant: &'static Variant,
+    /// Features of the kernel that differ from the variant's, with their values.
+    features: Vec<(String, String)>,
     /// How many of the two nodes have CPUs, and the memory of each node in MiB.
     nodes: u8,
     mib_per_node: u64,
@@ -249,6 +252,27 @@ struct Case {
     /// Settings from boot on.
     settings: Vec<(&'static str, &'static str)>,
     steps: Vec<Step>,
+}
+
+/// A feature with one of its values.
+fn feature() -> impl Strategy<Value = (String, String)> {
+    let values = Feature::all().into_iter().flat_map(|feature| {
+        let words = feature.words.into_iter().filter(|word| !word.contains(' '));
+        words.map(move |word| (feature.path.clone(), word))
+    });
+    prop::sample::select(values.collect::<Vec<_>>())
+}
+
+/// The variant with those of the features that it can have.
+fn with_features(variant: &Variant, features: &[(String, String)]) -> Variant {
+    let mut with = *variant;
+    for (path, word) in features {
+        let mut changed = with.features;
+        if changed.set(path, word).is_ok() && changed.check().is_ok() {
+            with.features = changed;
+        }
+    }
+    with
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -267,9 +291,11 @@ fn case() -> impl Strategy<Value = Case> {
             settings
         },
     );
-    (prop::sample::select(variants()), nodes, any::<bool>(), settings, steps()).prop_map(
-        |(variant, (nodes, mib_per_node), synchronous_swap, settings, steps)| Case {
+    let features = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(feature(), 1..4)];
+    (prop::sample::select(variants()), features, nodes, any::<bool>(), settings, steps()).prop_map(
+        |(variant, features, (nodes, mib_per_node), synchronous_swap, settings, steps)| Case {
             variant,
+            features,
             nodes,
             mib_per_node,
             synchronous_swap,
@@ -291,8 +317,9 @@ struct Simulation {
 
 impl Simulation {
     fn new(case: &Case) -> Simulation {
+        let variant = with_features(case.variant, &case.features);
         let mut host =
-            Host::on(boot_with_memmap(case.nodes, case.mib_per_node, case.variant), case.synchronous_swap);
+            Host::on(boot_with_memmap(case.nodes, case.mib_per_node, &variant), case.synchronous_swap);
         for (name, value) in [
             ("numa_balancing/scan_delay_ms", "8"),
             ("numa_balancing/scan_period_min_ms", "8"),
@@ -528,9 +555,9 @@ fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
     match outcome {
         Ok(()) => Ok(()),
         Err(TestError::Fail(reason, case)) => {
-            let Case { variant, nodes, mib_per_node, synchronous_swap, settings, steps } = case;
+            let Case { variant, features, nodes, mib_per_node, synchronous_swap, settings, steps } = case;
             Err(format!(
-                "{reason}\n{}, {nodes} nodes with CPUs, {mib_per_node} MiB each, synchronous swap {synchronous_swap}, {settings:?}: {steps:#?}",
+                "{reason}\n{} with {features:?}, {nodes} nodes with CPUs, {mib_per_node} MiB each, synchronous swap {synchronous_swap}, {settings:?}: {steps:#?}",
                 variant.name
             ))
         }

@@ -2,6 +2,7 @@
 
 use mm::lru::mmzone::LruType;
 use mm::lru::mmzone::{LruType::Anon, LruType::File};
+use mm::mglru::policy::{asks_bloom_filter, last_tier, type_to_scan};
 use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Lru, Placement, ReclaimFeatures};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
@@ -576,6 +577,30 @@ fn patches_2_3_and_5_change_no_decision() {
     .map(features);
     for (at, one) in changed.iter().enumerate() {
         assert!(!changed[..at].contains(one), "{one:?}");
+    }
+}
+
+#[test]
+fn mechanisms_of_the_multi_gen_lru_can_be_switched_off_alone() {
+    for variant in ["mglru-6.1", "mglru-6.7", "mglru-6.14"] {
+        let f = generations(variant);
+        let refaulting = [
+            TierCounts { refaulted: 100, total: 1000 },
+            TierCounts { refaulted: 900, total: 1000 },
+            TierCounts::default(),
+            TierCounts::default(),
+        ];
+        assert!(tier(&f, 3, false) > 0 && last_tier(&f, &refaulting) == 0, "{variant}");
+        let no_tiers = GenFeatures { tiers: false, ..f };
+        assert_eq!(tier(&no_tiers, 3, true), 0, "{variant}");
+        let no_controller = GenFeatures { pid_controller: false, ..f };
+        assert_eq!(last_tier(&no_controller, &refaulting), 3, "{variant}");
+        for (swappiness, lru_type) in [(0, LruType::File), (100, LruType::File), (101, LruType::Anon)] {
+            let (chosen, last) = type_to_scan(&no_controller, swappiness, [5, 5], &[refaulting; 2]);
+            assert_eq!((chosen, last), (lru_type, Some(3)), "{variant}, {swappiness}");
+        }
+        assert!(asks_bloom_filter(&f, false) && !asks_bloom_filter(&f, true));
+        assert!(!asks_bloom_filter(&GenFeatures { bloom_filter: false, ..f }, false));
     }
 }
 

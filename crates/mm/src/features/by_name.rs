@@ -345,6 +345,11 @@ const NEEDS: &[Need] = &[
         is_missing: |f| f.chunked_decay && f.auto_tuning.is_none(),
     },
     Need {
+        feature: "pcp.strict_freelists",
+        what: "with pcp.strict_freelists a block goes to the list of its pageblock, which pcp.pageblock_type_on_bulk_free reads",
+        is_missing: |f| f.strict_freelists && !f.pageblock_type_on_bulk_free,
+    },
+    Need {
         feature: "numa.turns_windows_first",
         what: "numa.turns_windows_first turns the windows of numa.accessing_pids",
         is_missing: |f| {

@@ -23,7 +23,10 @@ use crate::lru::Lrus;
 use crate::lru::folio::{FolioFlags, FolioId, Folios, ListEnd, ListHead, LruvecId};
 use crate::lru::lruvec::{LruList, Lruvec};
 use crate::lru::memcontrol::Memcg;
-use crate::lru::mglru::{self, policy::memcgs_take_turns};
+use crate::lru::mglru::{
+    self,
+    policy::{looks_around, memcgs_take_turns},
+};
 use crate::lru::policy::AddedBy;
 use crate::lru::vmscan::ScanControl;
 use crate::lru::vmscan::features::{Lru, ReclaimFeatures};
@@ -93,7 +96,9 @@ impl Kernel<'_> {
     /// bit: the multi-gen LRU looks at those around them too (`lru_gen_look_around`).
     pub(in crate::lru) fn note_young_entries(&mut self, id: FolioId, young: &Mappings, sc: &ScanControl) {
         match self.parts.lrus.lru {
-            Lru::MultiGen(f) if !young.is_empty() => self.lru_gen_look_around(id, &f, young, sc.mm_walk),
+            Lru::MultiGen(f) if !young.is_empty() && looks_around(&f) => {
+                self.lru_gen_look_around(id, &f, young, sc.mm_walk)
+            }
             Lru::MultiGen(_) | Lru::Classic => {}
         }
     }

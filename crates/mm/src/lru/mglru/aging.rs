@@ -174,7 +174,9 @@ impl Kernel<'_> {
             if self.on.settings.lru_gen.nonleaf_young && !std::mem::take(&mut table.young) {
                 return 0;
             }
-            if !force_scan && !lruvec.generations.filters.test(seq, number.index()) {
+            if policy::asks_bloom_filter(f, force_scan)
+                && !lruvec.generations.filters.test(seq, number.index())
+            {
                 return 0;
             }
         }

@@ -203,6 +203,19 @@ pub struct Position {
     pub gain: u64,
 }
 
+/// No tier is beyond it, so none is protected.
+const LAST_TIER: u8 = TIERS as u8 - 1;
+
+/// Whether a page-table walk asks the Bloom filter about a table; a walk of an mm that is new to the node never does.
+pub fn asks_bloom_filter(f: &GenFeatures, force_scan: bool) -> bool {
+    f.bloom_filter && !force_scan
+}
+
+/// Whether the rmap walk of reclaim looks at the PTEs around young ones.
+pub fn looks_around(f: &GenFeatures) -> bool {
+    f.look_around
+}
+
 /// Whether pages of `process` refault no more often than those of `set_point`, or too seldom to tell
 /// (`positive_ctrl_err`).
 pub fn positive_ctrl_err(set_point: Position, process: Position) -> bool {
@@ -214,6 +227,9 @@ pub fn positive_ctrl_err(set_point: Position, process: Position) -> bool {
 
 /// The last tier of a type that may be evicted, from the counters of its tiers (`get_tier_idx`).
 pub fn last_tier(f: &GenFeatures, tiers: &[TierCounts; TIERS]) -> u8 {
+    if !f.pid_controller {
+        return LAST_TIER;
+    }
     let (first, other) = if f.types_apart { (2, 3) } else { (1, 2) };
     last_tier_against(Position { counts: tiers[0], gain: first }, tiers, other)
 }
@@ -231,6 +247,10 @@ pub fn type_to_scan(
     min_seq: [u64; 2],
     tiers: &[[TierCounts; TIERS]; 2],
 ) -> (LruType, Option<u8>) {
+    if !f.pid_controller {
+        let anon = swappiness > MAX_SWAPPINESS / 2;
+        return (if anon { LruType::Anon } else { LruType::File }, Some(LAST_TIER));
+    }
     let gain = |lru_type: LruType| match lru_type {
         LruType::Anon => swappiness,
         LruType::File => MAX_SWAPPINESS.saturating_sub(swappiness),

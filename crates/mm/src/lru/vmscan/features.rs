@@ -106,6 +106,16 @@ features! {
     /// changes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct GenFeatures {
+        /// Folios of the oldest generation are told apart by how often they were accessed (tiers), and those of tiers that
+        /// refault more than the first are protected. Off: all are of the first tier.
+        pub tiers: bool,
+        /// Refault rates decide which tiers are protected and which type is evicted (the PID controller, `positive_ctrl_err`).
+        /// Off: no tier is protected, and the type follows from `vm.swappiness` alone, anonymous memory above 100.
+        pub pid_controller: bool,
+        /// Page-table walks pass over tables in which the walk before found few young PTEs. Off: they look at all that were used.
+        pub bloom_filter: bool,
+        /// The rmap walk of reclaim looks at the PTEs around a young one (`lru_gen_look_around`). Off: at that one only.
+        pub look_around: bool,
         /// 6.7, 6.14 and 7.2.
         pub placement: Placement,
         /// 6.3 and 7.2.
@@ -197,6 +207,10 @@ features! {
 
 impl GenFeatures {
     const G61: GenFeatures = GenFeatures {
+        tiers: true,
+        pid_controller: true,
+        bloom_filter: true,
+        look_around: true,
         placement: Placement::Oldest,
         eviction_loop: EvictionLoop::AgingApart,
         scans_what_is_asked: false,

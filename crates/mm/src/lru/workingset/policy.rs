@@ -150,6 +150,9 @@ pub fn folio_refs(f: &GenFeatures, folio: FolioUse) -> u8 {
 
 /// The tier of a folio with `refs` accesses (`lru_tier_from_refs`).
 pub fn tier(f: &GenFeatures, refs: u8, workingset: bool) -> u8 {
+    if !f.tiers {
+        return 0;
+    }
     match (f.refs_scheme, refs) {
         (RefsScheme::WorkingsetCounts, refs) => order_base_2(refs + 1),
         (RefsScheme::WorkingsetApart, _) if workingset => 3,
