@@ -1,10 +1,10 @@
-//! Gives the command the commit that it is built from, to be shown with results. It decides none of them, and the library
-//! that does is not built again because of it.
+//! Passes the commit to the command, which stores it with results. It has no effect on results, and the
+//! library that makes them is not rebuilt when it changes.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What git prints, if there is git and a repository.
+/// The output of git, or `None` without git or a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
@@ -14,7 +14,7 @@ fn git(arguments: &[&str]) -> Option<String> {
 fn main() {
     println!("cargo:rustc-env=MMTWIN_COMMIT={}", git(&["rev-parse", "HEAD"]).unwrap_or_default());
     println!("cargo:rerun-if-changed=build.rs");
-    // Commits and checkouts each add a line to it.
+    // Every commit and checkout appends a line to the reflog.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo:rerun-if-changed={log}");
     }

@@ -1,4 +1,4 @@
-//! Arguments that several commands take.
+//! Command-line arguments that several subcommands share.
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use workload::keys::{Bounds, Numbers};
 
-/// Where results are unless a command is told otherwise.
+/// The default of `--results`.
 pub const RESULTS: &str = "results";
 
-/// Names of mechanisms in a sentence, such as `pcp, hugetlb or folios (thp is the same)`.
+/// The names of `mechanisms` as part of a sentence, such as `pcp, hugetlb or folios (thp is the same)`.
 pub fn in_words(mechanisms: impl IntoIterator<Item = Mechanism>, conjunction: &str) -> String {
     let name = |mechanism: Mechanism| match mechanism.alias() {
         Some(alias) => format!("{} ({alias} is the same)", mechanism.name()),
@@ -30,27 +30,27 @@ pub fn in_words(mechanisms: impl IntoIterator<Item = Mechanism>, conjunction: &s
     format!("{} {conjunction} {last}", names.join(", "))
 }
 
-/// The mechanisms that something was published about.
+/// The mechanisms for which there are published tables.
 pub fn published() -> impl Iterator<Item = Mechanism> {
     Publication::ALL.iter().map(|publication| publication.mechanism)
 }
 
-/// How runs are made and kept.
+/// The options of every command that sweeps over seeds: how runs are made and where results are kept.
 #[derive(Args)]
 pub struct SweepArguments {
-    /// Seeds, 1 to N, the same for every variant [default: the scenario's]
+    /// Run seeds 1 to N, the same for every variant [default: the scenario's number]
     #[arg(long, value_name = "N", value_parser = whole::<NonZeroU32>(SEEDS))]
     pub seeds: Option<NonZeroU32>,
 
-    /// Runs at the same time; results do not depend on it [default: one a CPU]
+    /// Runs in parallel; does not affect results [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     pub jobs: Option<NonZeroUsize>,
 
-    /// Results directory; runs that are there already are not made again
+    /// Results directory; runs whose results are already there are reused
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     pub results: PathBuf,
 
-    /// Make the runs again that are there already; others stay
+    /// Repeat runs even if their results are already there; other results stay
     #[arg(long)]
     pub fresh: bool,
 
@@ -60,16 +60,16 @@ pub struct SweepArguments {
 }
 
 impl SweepArguments {
-    /// How many threads to use.
+    /// The number of worker threads.
     pub fn jobs(&self) -> usize {
         jobs(self.jobs)
     }
 }
 
-/// Of `--jobs`.
+/// The bounds of `--jobs`.
 pub const JOBS: Bounds = Bounds::new(1.0, 4096.0, "threads that a machine may have for one program");
 
-/// Reads a whole number within the bounds of an option.
+/// A clap value parser for whole numbers within `bounds`; the error names the bounds.
 pub fn whole<N: FromStr>(bounds: Bounds) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text: &str| {
         let number = text.parse::<u64>().ok().filter(|&number| bounds.contain(number as f64));
@@ -78,20 +78,20 @@ pub fn whole<N: FromStr>(bounds: Bounds) -> impl Fn(&str) -> Result<N, String> +
     }
 }
 
-/// How many threads to use if `asked` were asked for.
+/// The number of worker threads: `asked`, or else the number of CPUs.
 pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
-/// A variant or release among others, which commas separate.
+/// A clap value parser for one variant or release of a comma-separated list.
 pub fn kernel(name: &str) -> Result<String, String> {
     match name.trim() {
-        "" => Err("there is an empty name, between two commas or beside one; expected A,B,...".into()),
+        "" => Err("a name is empty; expected A,B,... without stray commas".into()),
         name => Ok(name.into()),
     }
 }
 
-/// Variants of a series by their present names; says so of each that has a former one.
+/// Replaces former names of the series' variants by the present ones, with a note on stderr for each.
 pub fn present_names(series: &str, names: &[String]) -> Vec<String> {
     let series = Series::find(series);
     let present = |name: &String| match series.and_then(|series| series.present_name(name)) {
@@ -101,7 +101,7 @@ pub fn present_names(series: &str, names: &[String]) -> Vec<String> {
     names.iter().map(present).collect()
 }
 
-/// Published tables by their present names, likewise.
+/// Replaces former ids of published tables by the present ones, with a note on stderr for each.
 pub fn present_tables(ids: &[String]) -> Vec<String> {
     let present = |id: &String| match present_id(id) {
         Some(present) => present_instead(id, &present),
@@ -115,7 +115,7 @@ fn present_instead(former: &str, present: &str) -> String {
     present.into()
 }
 
-/// A scenario and what is asked of it.
+/// The scenario, and what the command line changes in it.
 #[derive(Args)]
 pub struct ScenarioArguments {
     /// A name from `mmtwin list scenarios`, or a .toml file
@@ -132,20 +132,19 @@ pub struct ScenarioArguments {
     writes: WriteArguments,
 }
 
-/// A scenario with everything that was asked of it.
+/// A loaded scenario and what the command line changes in it.
 pub struct Asked {
-    /// The scenario, with the writes that were asked for.
+    /// Has the writes of `--write` in place of its own, if any were given.
     pub scenario: Scenario,
-    /// The machine.
     pub machine: Profile,
-    /// The variants, if any were named.
+    /// `None`: no `--variants`, the command picks a default.
     pub variants: Option<Vec<String>>,
-    /// Settings beyond the scenario's.
+    /// Settings from `--set`, `--fail-alloc` and `--fail-rate`; they override the scenario's.
     pub changes: BTreeMap<String, String>,
 }
 
 impl ScenarioArguments {
-    /// Loads all of it.
+    /// Loads the scenario and the machine, and applies the options to them.
     pub fn load(&self) -> Result<Asked, Failure> {
         let mut scenario = Scenario::load(&self.scenario)?;
         let mut changes = self.system.changes()?;
@@ -165,7 +164,7 @@ impl ScenarioArguments {
     }
 }
 
-/// Takes features of the kernel out of settings: `features.PATH` of a change becomes `PATH=VALUE` of a variant's name.
+/// Moves kernel features from the settings to the variant's name: `features.PATH` becomes `PATH=VALUE`.
 fn take_features(changes: &mut BTreeMap<String, String>) -> Vec<String> {
     let path = |name: &str| Some(name.strip_prefix(FEATURES)?.strip_prefix('.')?.to_string());
     let features =
@@ -174,7 +173,7 @@ fn take_features(changes: &mut BTreeMap<String, String>) -> Vec<String> {
     features
 }
 
-/// The profile of a machine by name, of this one, or in a file.
+/// The profile of a built-in machine, of this machine (`this`), or in a .toml file.
 pub fn machine(name: &str) -> Result<Profile, Failure> {
     match name {
         THIS_MACHINE => this_machine::profile(),
@@ -182,14 +181,15 @@ pub fn machine(name: &str) -> Result<Profile, Failure> {
     }
 }
 
-/// The machine and the kernel's settings.
+/// Options for the machine and the kernel's settings.
 #[derive(Args)]
 pub struct SystemArguments {
-    /// Machine: a name from `mmtwin list`, `this`, or a .toml file [default: the scenario's]
+    /// Machine: a name from `mmtwin list machines`, `this`, or a .toml file [default: the scenario's]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
 
-    /// Kernel setting, as in vm.stat_interval=10, or feature, as in features.mglru.types_apart=off; may be given several times
+    /// Kernel setting, such as vm.stat_interval=10, or feature, such as features.mglru.types_apart=off; may be given several
+    /// times
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, String)>,
 }
@@ -201,7 +201,11 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl SystemArguments {
-    /// The settings; each may be given once.
+    /// The settings of `--set`.
+    ///
+    /// # Errors
+    ///
+    /// A setting that is given twice.
     pub fn changes(&self) -> Result<BTreeMap<String, String>, Failure> {
         let mut changes = BTreeMap::new();
         for (key, value) in &self.settings {
@@ -214,25 +218,26 @@ impl SystemArguments {
         Ok(changes)
     }
 
-    /// The machine's profile, `default` being used if none is named.
+    /// The profile of the machine that `--machine` names, or else of `default`.
     pub fn profile(&self, default: &str) -> Result<Profile, Failure> {
         machine(self.machine.as_deref().unwrap_or(default))
     }
 }
 
-/// Writes to files of the kernel, and allocations that fail.
+/// Writes to files in /proc/sys and /sys, and injected allocation failures.
 #[derive(Args)]
 struct WriteArguments {
-    /// Write to a file of the kernel, as in vm.nr_hugepages=1024; may be given several times, in order; replaces
-    /// the scenario's writes
+    /// Write to a file in /proc/sys or /sys, such as vm.nr_hugepages=1024; may be given several times, in
+    /// order; replaces the scenario's writes
     #[arg(long = "write", value_name = "FILE=VALUE", value_parser = parse_write)]
     writes: Vec<String>,
 
-    /// Let the Nth allocation for huge pages and their vmemmap fail (--set fail_page_alloc/nth=N)
+    /// Fail the Nth allocation for huge pages and their vmemmap (--set fail_page_alloc/nth=N)
     #[arg(long, value_name = "N")]
     fail_alloc: Option<u64>,
 
-    /// Let this part of those allocations fail, 0 to 1 (--set fail_page_alloc/ppm=...)
+    /// Fail this fraction of allocations for huge pages and their vmemmap, 0 to 1 (--set
+    /// fail_page_alloc/ppm=...)
     #[arg(long, value_name = "P", value_parser = parse_rate)]
     fail_rate: Option<f64>,
 }
@@ -243,11 +248,14 @@ fn parse_write(text: &str) -> Result<String, String> {
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)).ok_or("expected a part from 0 to 1".into())
+    text.parse()
+        .ok()
+        .filter(|rate| (0.0..=1.0).contains(rate))
+        .ok_or("expected a fraction from 0 to 1".into())
 }
 
 impl WriteArguments {
-    /// Enters them into a scenario and the settings that go with it.
+    /// Puts the writes into `scenario` and the failures into `changes`.
     fn apply(&self, scenario: &mut Scenario, changes: &mut BTreeMap<String, String>) -> Result<(), Failure> {
         let ppm = self.fail_rate.map(|rate| (rate * 1e6).round() as u64);
         let failures = [
@@ -257,7 +265,7 @@ impl WriteArguments {
         if let Workload::KernelWrites(workload) = &mut scenario.workload {
             if !self.writes.is_empty() {
                 workload.writes = self.writes.clone();
-                scenario.description += &format!("; now instead: {}", self.writes.join(", "));
+                scenario.description += &format!("; writes replaced by {}", self.writes.join(", "));
             }
         } else {
             let write = (!self.writes.is_empty()).then_some("--write");
@@ -265,7 +273,7 @@ impl WriteArguments {
                 || failures.iter().find(|(.., value)| value.is_some()).map(|&(argument, ..)| argument);
             if let Some(argument) = write.or_else(failure) {
                 return Err(Failure::input(format!(
-                    "{argument}: {} writes to no files; scenarios that do have kind = \"kernel-writes\", such as hugetlb-8s",
+                    "{argument}: {} is not a scenario of writes to kernel files; it takes one of kind = \"kernel-writes\", such as hugetlb-8s",
                     scenario.name
                 )));
             }

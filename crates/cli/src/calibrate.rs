@@ -1,4 +1,4 @@
-//! `mmtwin calibrate`: the figures that baseline rows of published tables pin.
+//! `mmtwin calibrate`: values of machines and scenarios that the baseline rows of published tables determine.
 
 use crate::arguments::present_tables;
 use crate::failure::Failure;
@@ -9,18 +9,18 @@ use crate::terminal;
 use lab::calibration::{self, Calibrated};
 use serde::Serialize;
 
-/// Derive figures of machines and scenarios from the baseline rows of published tables
+/// Derive values of machines and scenarios from the baseline rows of published tables
 #[derive(clap::Args)]
 #[command(after_help = "\
-Only rows of the unpatched kernel are read. Nothing is written: put a figure that differs
-into the file that is named beside it, with the table as its source.
+Only rows of the unpatched kernel are read. Nothing is written: if a value differs, put it into the
+file named beside it, with the table as its source.
 
 Examples:
-  mmtwin calibrate                              every table that pins something; several minutes
+  mmtwin calibrate                              all tables that determine a value; several minutes
   mmtwin calibrate pcp.batch-latency.spr-server
   mmtwin calibrate pcp.kbuild.numactl --json")]
 pub struct Arguments {
-    /// The tables; all that pin something if none is given
+    /// Ids of published tables [default: all that determine a value]
     #[arg(value_name = "TABLE")]
     tables: Vec<String>,
 
@@ -34,7 +34,6 @@ struct View<'a> {
     figures: &'a [Calibrated],
 }
 
-/// Calibrates.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let all = calibration::tables();
     let named = present_tables(&arguments.tables);

@@ -1,4 +1,5 @@
-//! `mmtwin compare`: variants or values of settings beside each other, with intervals, and where the time went.
+//! `mmtwin compare`: variants or values of settings side by side, with confidence intervals and with the shift of CPU
+//! time between categories.
 
 mod threshold;
 
@@ -25,10 +26,10 @@ const VARIANTS: &str = "Variants or releases, separated by commas, the one to co
 #[derive(clap::Args)]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
-The first column is what the others are compared with. The scenario's first metric that has a
-better direction is judged: its changes are tested together, and marked with * where they are
-significant and large enough (--at-least), with (*) where they are significant and smaller. The other
-metrics say why; they have intervals and no marks.
+The other columns are compared with the first one. The scenario's first metric that has a better
+direction is tested: its changes are tested together, and marked with * if they are significant and
+large enough (--at-least), with (*) if they are significant but smaller. The other metrics are only
+explanatory; they have intervals, but no marks.
 
 --vary takes kernel settings, scenario, machine, memory (of all nodes, as in 16GiB), keys of the
 scenario's workload (workload.KEY) and of the machine's file (machine.TABLE.KEY). Given several
@@ -47,16 +48,16 @@ pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
 
-    /// Compare values of a key, the first being the base; may be given several times
+    /// Compare the values of a key with the first one; may be given several times
     #[arg(long, value_name = "KEY=V1,V2,...")]
     vary: Vec<String>,
 
-    /// The least change that matters, in per cent of the base [default: 1 %]
+    /// Smallest relevant change, in percent of the base [default: 1 %]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     at_least: Option<f64>,
 
-    /// Exit with 1 if a metric of any column is further from the first than this, and not by chance, as in 'score < -2 %' or
-    /// 'pcp_max > +100' (in the metric's unit); may be given several times
+    /// Exit with 1 if a metric of any column differs more than this from the first column, and not by chance, such as
+    /// 'score < -2 %' or 'pcp_max > +100' (in the metric's unit); may be given several times
     #[arg(long, value_name = "METRIC > CHANGE")]
     fail_if: Vec<Threshold>,
 
@@ -64,7 +65,7 @@ pub struct Arguments {
     sweep: SweepArguments,
 }
 
-/// `1%`, `0.5 %` or `1`, as a part of one.
+/// A clap value parser for a percentage such as `1%`, `0.5 %` or `1`; the result is a fraction.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     let percent = number.filter(|percent| (0.0..=1000.0).contains(percent));
@@ -73,15 +74,14 @@ fn parse_percent(text: &str) -> Result<f64, String> {
         .ok_or("expected a percentage from 0 to 1000, for example 1%".into())
 }
 
-/// The least relative change that matters, unless told otherwise.
+/// The default of `--at-least`, as a fraction.
 pub const RELEVANT: f64 = 0.01;
 
-/// Fewer seeds than this are too few to tell values of a key apart.
+/// The minimum number of seeds for `--vary`: fewer cannot distinguish the values of a key.
 const SEEDS_TO_VARY: u32 = 5;
-/// Scenarios with so many seeds of their own have runs that take seconds.
+/// Runs of scenarios whose default is at least this many seeds take only seconds.
 const SEEDS_OF_SHORT_RUNS: u32 = 3;
 
-/// Compares the arms.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
     let varied: Result<Vec<Varied>, Failure> =
@@ -121,7 +121,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
 }
 
-/// Makes the runs of `experiment` and prints the comparison.
+/// Runs `experiment` and prints the comparison of its arms.
 pub fn compare(
     experiment: &Experiment,
     arguments: &SweepArguments,
@@ -220,7 +220,7 @@ fn legend(comparison: &Comparison) -> String {
     let seeds = comparison.seeds.len();
     let interval = match comparison.method {
         Method::None => {
-            return "one seed: no intervals and no marks; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into();
+            return "one seed: no intervals and no significance; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into();
         }
         Method::Range => "the smaller and the larger of two".to_string(),
         Method::StudentsT => "95 % interval (Student's t over pairs of the same seed)".into(),
@@ -253,7 +253,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     })
 }
 
-/// Largest changes shown.
+/// How many categories of CPU time are shown, those with the largest shift first.
 const CATEGORIES: usize = 5;
 
 fn where_time_went(time: &TimeShift) -> String {

@@ -1,4 +1,4 @@
-//! Why a command fails, and the exit code that goes with it.
+//! Errors of the command line, and the exit code of each.
 
 use lab::calibration::CalibrationError;
 use lab::experiment::ExperimentError;
@@ -15,25 +15,27 @@ use workload::access::AccessError;
 use workload::output::OutputError;
 use workload::trace::TraceError;
 
-/// Why a command fails.
+/// Why a command fails; the variant determines the exit code.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked for something impossible; exit code 2.
+    /// The request cannot be met: an unknown name, a value out of bounds, a damaged file. Exit code 2.
     Input(anyhow::Error),
-    /// Something else went wrong; exit code 1.
+    /// Something else failed, such as the disk or the kernel. Exit code 1.
     Other(anyhow::Error),
-    /// The twin is further from the kernel, or a metric from its base, than it may be, as the report said; exit code 1.
+    /// `verify` found counters outside their bounds, or `compare --fail-if` a regression; the report has said so. Exit
+    /// code 1.
     Outside,
-    /// Arguments that make no command, as clap said; exit code 2.
+    /// The arguments do not parse; clap has printed why. Exit code 2.
     Arguments,
-    /// Ctrl-C, after what was done is safe; exit code 130.
+    /// Ctrl-C; finished runs are kept. Exit code 130.
     Interrupted,
-    /// Who reads the output has seen enough (`| head`); 141, as a shell has it of programs that SIGPIPE ends.
+    /// The reader of stdout closed the pipe (`| head`). Exit code 141, which a shell reports for a process
+    /// that SIGPIPE kills.
     Unread,
 }
 
 impl Failure {
-    /// What to tell the user, if it was not told yet.
+    /// The error message, or `None` if it was printed before.
     pub fn message(&self) -> Option<String> {
         match self {
             Failure::Input(error) | Failure::Other(error) => Some(with_causes(error)),
@@ -41,7 +43,6 @@ impl Failure {
         }
     }
 
-    /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Input(_) | Failure::Arguments => ExitCode::from(2),
@@ -55,7 +56,8 @@ impl Failure {
         if is_input { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
     }
 
-    /// What failed in a run, as opposed to what was asked for or the disk.
+    /// The reason why a simulation run failed, or `None` if the failure is another one (a bad argument, the
+    /// disk).
     pub fn of_run(&self) -> Option<String> {
         match self {
             Failure::Input(error) | Failure::Other(error) => match error.downcast_ref::<ExperimentError>()? {
@@ -68,13 +70,13 @@ impl Failure {
         }
     }
 
-    /// Something impossible, in words.
+    /// A [`Failure::Input`] with this message.
     pub fn input(message: impl Into<String>) -> Failure {
         Failure::Input(anyhow::Error::msg(message.into()))
     }
 }
 
-/// An error and what caused it, where its own text does not say that already.
+/// The error and its causes, separated by colons; causes that its own text already contains are left out.
 fn with_causes(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |text, cause| match cause.to_string() {
         cause if text.is_empty() => cause,
@@ -137,7 +139,8 @@ impl From<ResultsError> for Failure {
     }
 }
 
-/// What is in the directory is the user's; that the disk is full is not.
+/// Damaged or foreign files in the results directory are the user's to fix; a full disk is not a mistake in
+/// the input.
 fn results_are_input(error: &ResultsError) -> bool {
     match error {
         ResultsError::Foreign { .. }
@@ -155,7 +158,8 @@ impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Failure {
         let is_input = match &error {
             ExperimentError::Results(error) => results_are_input(error),
-            // Every way in which a run cannot be made is something that was asked for, and says what would be possible.
+            // Whenever a run cannot be made, the request was impossible, and the error names what is
+            // possible.
             ExperimentError::Run { .. } => true,
             ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => false,
             _ => true,
@@ -170,7 +174,7 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// Where something is to be written is the user's choice; what the system says about it is not.
+/// The path is the user's choice; an I/O error while writing to it is not.
 fn output_is_input(error: &OutputError) -> bool {
     !matches!(error, OutputError::Io { .. })
 }

@@ -1,22 +1,23 @@
-//! The heat map of a run: who used and who scanned its areas of memory.
+//! The heat map of a NUMA run: which threads accessed, and which threads scanned, each VMA.
 //!
 //! ```text
-//!   numa-base, seed 1: 2 areas, threads from left to right
+//!   numa-base, seed 1: accesses and scans of each VMA, threads from left to right
 //!   process 0, 0x50200000, 2 MiB  touched |▂▁█▃| 90000 pages, 812 hint faults, 12 % of them local
 //!                                 scanned |█   | 512 pages; skipped: 7 pid_inactive
 //! ```
 //!
-//! A column is a thread, or several neighbours if there are many. Its height is the thread's part of the busiest column's.
+//! Each column is a thread, or several adjacent threads if there are more than [`WIDTH`]. Its height is
+//! relative to the busiest column of the row.
 
 use lab::results::Record;
 use sim::outcome::{AreaHeat, ThreadHeat};
 
-/// Columns of the map.
+/// Maximum number of columns.
 const WIDTH: usize = 64;
-/// From a little to the most.
+/// Bars, from the lowest to the highest.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Heat maps of all runs that have one.
+/// Heat maps of all runs that recorded one.
 pub fn heat_maps(records: &[Record]) -> String {
     records.iter().filter(|record| !record.areas.is_empty()).map(heat_map).collect()
 }
@@ -26,9 +27,9 @@ fn heat_map(record: &Record) -> String {
     let threads = threads.max().unwrap_or(1);
     let (variant, seed) = (&record.run.variant, record.run.seed);
     let mut text =
-        format!("\n\n{variant}, seed {seed}: who touched and who scanned, threads from left to right");
+        format!("\n\n{variant}, seed {seed}: accesses and scans of each VMA, threads from left to right");
     if threads > WIDTH {
-        text += &format!(", {} a column", threads.div_ceil(WIDTH));
+        text += &format!(", {} per column", threads.div_ceil(WIDTH));
     }
     for area in &record.areas {
         text += &format!("\n{}", lines(area, threads));
@@ -56,7 +57,7 @@ fn lines(area: &AreaHeat, threads: usize) -> String {
     text
 }
 
-/// Of so many pages of 4 KiB.
+/// Size in MiB or KiB of `pages` pages of 4 KiB.
 fn size(pages: u64) -> String {
     match pages * 4 {
         kib if kib % 1024 == 0 => format!("{} MiB", kib / 1024),

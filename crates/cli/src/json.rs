@@ -1,4 +1,4 @@
-//! JSON on stdout: every document names its schema, which is a file in schemas/.
+//! JSON on stdout. Every document names its schema, a file in schemas/.
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -13,7 +13,7 @@ struct Document<'a, T> {
     content: &'a T,
 }
 
-/// Prints `content` as a document of the schema `mmtwin-NAME/1`.
+/// Prints `content` as a document with the schema `mmtwin-NAME/1`.
 pub fn print<T: Serialize>(name: &str, content: &T) -> Result<(), Failure> {
     let document =
         Document { schema: format!("mmtwin-{name}/1"), mmtwin: env!("CARGO_PKG_VERSION"), content };

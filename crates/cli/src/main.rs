@@ -1,12 +1,12 @@
 //! `mmtwin`: Linux's memory manager on a simulated machine, from the command line.
 //!
 //! ```text
-//!   arguments ─► one module a command ─► lab, live (data) ─► table or JSON on stdout
-//!                                                            progress and the last word on stderr
+//!   arguments ─► one module per command ─► lab, live (data) ─► table or JSON on stdout
+//!                                                              progress and a summary line on stderr
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed or, of `verify`, outside its bounds, 2 asked for something impossible, 130 interrupted,
-//! 141 nobody reads the output any more.
+//! Exit codes: 0 success; 1 failure, or `verify` found counters outside their bounds; 2 impossible request;
+//! 130 interrupted; 141 the reader of stdout closed the pipe.
 
 mod arguments;
 mod calibrate;
@@ -40,8 +40,9 @@ use verify::processes;
 
 /// Run Linux's memory manager on a simulated machine.
 ///
-/// Learn what a patch or a setting does to a workload before building a kernel: compare variants with paired seeds,
-/// replay recorded demand, check predictions against published tables and against the kernel that runs here.
+/// Predicts what a patch or a setting does to a workload before you build a kernel: compares variants over
+/// paired seeds, replays recorded allocations, and checks predictions against published tables and against
+/// the running kernel.
 #[derive(Parser)]
 #[command(
     name = "mmtwin",
@@ -49,16 +50,16 @@ use verify::processes;
     version,
     after_help = "\
 Examples:
-  mmtwin list                                 what there is
+  mmtwin list                                 everything that is built in
   mmtwin compare kbuild                       a kernel build, all variants of the series
-  mmtwin compare numa01                       threads and their memory on two nodes
-  mmtwin compare speedometer                  a browser, with large folios and without
-  mmtwin record -o build.parquet -- make -j2  what a command asks of the page allocator (root)
-  mmtwin replay build.parquet                 the same demand in the twin
-  mmtwin mrc trace.oracleGeneral.bin          how often policies miss, over sizes of memory
+  mmtwin compare numa01                       NUMA balancing of threads on two nodes
+  mmtwin compare speedometer                  a browser benchmark with and without large folios
+  mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
+  mmtwin replay build.parquet                 the same allocations in the twin
+  mmtwin mrc trace.oracleGeneral.bin          miss-ratio curves of replacement policies
   mmtwin study equilibrium                    a question that takes several scenarios
-  mmtwin published pcp                        predictions against published tables
-  mmtwin verify pcp                           the twin against the kernel that runs here (root)"
+  mmtwin published pcp                        predictions next to published tables
+  mmtwin verify pcp                           the twin against the running kernel (root)"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -111,7 +112,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help, if that was asked for, or what is wrong with the arguments.
+/// Prints the help text if it was asked for, or else the error in the arguments.
 fn explain(error: &clap::Error) -> Result<(), Failure> {
     if error.use_stderr() {
         terminal::say_error(error.render().to_string().trim_end_matches('\n'));
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// What an option refuses with a number, and how its error names it.
+    /// Every numeric option refuses values out of its bounds, and the error names the option.
     #[test]
     fn numbers_of_options_have_bounds_that_errors_name() {
         let extremes = ["", "-1", "0x10", "1.5", "nan", "1e308", "18446744073709551616"];
@@ -159,7 +160,7 @@ mod tests {
                 let takes_number =
                     option.get_value_names().is_some_and(|names| numbers.contains(&names[0].as_str()));
                 let (true, Some(name)) = (takes_number, option.get_long()) else { continue };
-                // The kernel's own counter goes as far as 64 bits do.
+                // The kernel's counter fail_page_alloc/nth takes any 64-bit value.
                 let beyond = if name == "fail-alloc" { None } else { Some("18446744073709551615") };
                 for value in extremes.into_iter().chain(beyond) {
                     let words =
@@ -173,7 +174,7 @@ mod tests {
         assert!(tried > 100, "{tried}");
     }
 
-    /// Wider lines wrap, and a command that wraps cannot be copied.
+    /// Lines wider than 100 columns would wrap, and a wrapped command cannot be copied.
     #[test]
     fn notes_and_examples_of_the_help_fit() {
         for command in Arguments::command().get_subcommands() {

@@ -1,4 +1,4 @@
-//! `mmtwin mrc`: how often policies miss, over sizes of memory.
+//! `mmtwin mrc`: miss ratios of replacement policies as a function of memory size.
 
 use crate::arguments::{self, JOBS, whole};
 use crate::failure::Failure;
@@ -17,39 +17,40 @@ use std::path::{Path, PathBuf};
 use workload::access::{self, Format, PAGE_SIZE};
 use workload::keys::Bounds;
 
-/// Of `--sizes`.
+/// The bounds of `--sizes`.
 const SIZES: Bounds = Bounds::new(1.0, 1_073_741_824.0, "4 TiB");
-/// Of `--points`.
-const POINTS: Bounds = Bounds::new(1.0, 1000.0, "more than a plot shows apart");
+/// The bounds of `--points`.
+const POINTS: Bounds = Bounds::new(1.0, 1000.0, "more than a plot can resolve");
 
-/// Draw miss-ratio curves of an access trace: how often policies miss, over sizes of memory
+/// Draw miss-ratio curves of an access trace: miss ratio of replacement policies against memory size
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    /// A trace of accesses to page cache, disk or memory; `-`: standard input
+    /// A trace of accesses to page cache, disk or memory; `-` for standard input
     trace: PathBuf,
 
-    /// The trace's format, if its contents do not say
+    /// Format of the trace, if it cannot be detected from the contents
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
-    /// Policies, separated by commas [default: all]
+    /// Replacement policies, separated by commas [default: all]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = policy)]
     policies: Vec<String>,
 
-    /// Sizes of memory in pages of 4 KiB, separated by commas
+    /// Memory sizes in pages of 4 KiB, separated by commas
     #[arg(long, value_name = "PAGES,...", value_delimiter = ',', value_parser = whole::<NonZeroUsize>(SIZES), conflicts_with = "points")]
     sizes: Vec<NonZeroUsize>,
 
-    /// Sizes to choose if none are given: this many, evenly on a logarithmic scale up to all pages of the trace
+    /// Number of memory sizes if none are given, evenly spaced on a logarithmic scale up to all pages of the
+    /// trace
     #[arg(long, value_name = "N", default_value = "16", value_parser = whole::<NonZeroUsize>(POINTS))]
     points: NonZeroUsize,
 
-    /// Estimate from random parts of the pages, each this part of all (0 to 0.5), with 95 % intervals
+    /// Estimate the curves from random samples of this fraction of the pages (0 to 0.5), with 95 % intervals
     #[arg(long, value_name = "RATE")]
     sample: Option<f64>,
 
-    /// Replays at the same time; results do not depend on it [default: one a CPU]
+    /// Replays in parallel; does not affect results [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
@@ -74,9 +75,9 @@ fn after_help() -> String {
         "\
 Policies:
 {policies}
-Any other variant of the series on reclaim, and any kernel release, is a policy too: mglru-7.1, 6.12
-(see `mmtwin list variants`, `mmtwin list releases`).
-Memory is empty at first, so the first access to a page is a miss of every policy.
+Every other variant of series reclaim and every kernel release is a policy too, such as mglru-7.1
+and 6.12 (see `mmtwin list variants`, `mmtwin list releases`).
+Memory is empty at the start, so the first access to each page is a miss under every policy.
 
 Examples:
   mmtwin mrc trace.oracleGeneral.zst
@@ -87,7 +88,7 @@ Examples:
     )
 }
 
-/// The curves as a picture; where ratios were estimated, bars are their 95 % intervals.
+/// A plot of the curves; where miss ratios were estimated, bars are their 95 % intervals.
 fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
     let line = |policy: &Policy| {
         let of = || points.iter().filter(|point| point.policy == policy.name);
@@ -109,12 +110,12 @@ fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
     }
 }
 
-/// Whether there is a policy of this name.
+/// A clap value parser for the name of a policy.
 fn policy(name: &str) -> Result<String, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
     Policy::named(name).map(|_| name.to_string()).ok_or_else(|| {
         format!(
-            "no such policy; there are {}; and any variant of the series on reclaim (`mmtwin list variants`) or kernel release (`mmtwin list releases`)",
+            "no such policy; there are {}, and every variant of series reclaim (`mmtwin list variants`) or kernel release (`mmtwin list releases`)",
             names()
         )
     })
@@ -130,7 +131,6 @@ struct View<'a> {
     points: &'a [Point],
 }
 
-/// Computes and shows the curves.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let policies =
         if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { named(&arguments.policies) };
@@ -140,7 +140,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let beyond_end = accesses.beyond_end();
     if let Some(record) = beyond_end {
         terminal::say(format_args!(
-            "note: {trace} is a part of a longer trace: its records name one, number {record}, that is beyond its end"
+            "note: {trace} is an excerpt of a longer trace: its records refer to record {record}, which is beyond its end"
         ));
     }
     let sizes = sizes(arguments, sequence.distinct());
@@ -170,7 +170,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&grid(&policies, &sizes, &points).render())
 }
 
-/// The policies of these names, each once.
+/// The policies of these names, without duplicates.
 fn named(names: &[String]) -> Vec<Policy> {
     let mut unique: Vec<Policy> = Vec::new();
     let names = arguments::present_names(Series::RECLAIM.name, names);
@@ -182,7 +182,7 @@ fn named(names: &[String]) -> Vec<Policy> {
     unique
 }
 
-/// From small to large, each once.
+/// The memory sizes in pages, ascending and without duplicates.
 fn sizes(arguments: &Arguments, distinct: usize) -> Vec<usize> {
     let mut sizes: Vec<usize> = arguments.sizes.iter().map(|size| size.get()).collect();
     if sizes.is_empty() {
@@ -200,7 +200,7 @@ fn grid(policies: &[Policy], sizes: &[usize], points: &[Point]) -> Grid {
     for (row, size) in sizes.iter().enumerate() {
         let mebibytes = *size as f64 * PAGE_SIZE as f64 / f64::from(1 << 20);
         let mut entries = vec![size.to_string(), format!("{mebibytes:.1}")];
-        // Points come policy by policy.
+        // `points` holds one curve after the other, in the order of the policies.
         entries.extend(points.chunks(sizes.len()).map(|curve| entry(&curve[row])));
         grid.row(entries);
     }

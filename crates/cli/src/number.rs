@@ -1,8 +1,8 @@
-//! Numbers for people.
+//! Numbers as tables and messages print them.
 
 use lab::statistics::{Change, Interval};
 
-/// Four significant digits; thousands, millions and billions from ten thousand on.
+/// Four significant digits, with the suffix k, M or G from ten thousand on; `-` if not finite.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -30,13 +30,12 @@ fn significant(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A fraction in percent.
 pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
 
-/// A change in one short line with a mark behind it, and its interval in another: in a unit, or in per cent of the first variant's
-/// value where there is none.
+/// A change relative to the first variant with `mark` behind it, and its interval: absolute in `unit`, or in percent of the
+/// first variant's value if there is no unit.
 pub fn change(change: &Change, unit: Option<&str>, mark: &str) -> (String, Option<String>) {
     let (value, interval, suffix) = match (unit, change.ratio) {
         (Some(unit), _) => (change.difference, change.difference_interval, format!(" {unit}")),

@@ -1,13 +1,13 @@
-//! Lines over an axis, as a picture.
+//! Line plots as SVG or PNG files.
 //!
 //! ```text
 //!            title
-//!    y │   lines          ── name      beside the lines, so that it hides none
+//!    y │   lines          ── name      the legend is beside the lines, so that it hides none
 //!      └──────────── x    ── name
 //!
-//!   FILE.svg   lines and text, scaled by whoever shows it
-//!   FILE.png   the same drawing in pixels, text in DejaVu Sans, which comes with the program: no font and no library
-//!              of the system is needed, and the picture is the same everywhere
+//!   FILE.svg   lines and text as vectors
+//!   FILE.png   the same drawing as pixels, with text in the built-in DejaVu Sans: it needs no font or library of the
+//!              system and is the same everywhere
 //! ```
 
 use crate::failure::Failure;
@@ -23,23 +23,24 @@ use workload::output;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Width and height, pixels.
+/// Width and height of the image in pixels.
 const SIZE: (u32, u32) = (900, 560);
 
 const BYTES_A_PIXEL: usize = 3;
 
-/// Around the picture and between its parts, pixels.
+/// Margin around the image and between its parts, in pixels.
 const MARGIN: u32 = 12;
 
-/// Height of the title, pixels.
+/// Height of the title in pixels.
 const TITLE: u32 = 18;
 
-/// The legend: height of a name, distance between two where there is room, length of the line before it, pixels.
+/// The legend, in pixels: height of a name, distance between names where there is room, length of the line
+/// before a name.
 const NAME: u32 = 12;
 const NAME_DISTANCE: u32 = 18;
 const KEY: u32 = 20;
 
-/// A file that a plot can be written to.
+/// An output file of `--plot` and its format.
 #[derive(Clone, Debug)]
 pub struct PlotFile {
     path: PathBuf,
@@ -52,48 +53,44 @@ enum Kind {
     Png,
 }
 
-/// Takes the path of a plot, whose ending says what kind it is.
+/// A clap value parser for the path of a plot; the file extension determines the format.
 pub fn file(path: &str) -> Result<PlotFile, String> {
     let path = PathBuf::from(path);
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     let kind = match ending.as_ref().and_then(|ending| ending.to_str()) {
         Some("svg") => Kind::Svg,
         Some("png") => Kind::Png,
-        _ => return Err("a plot is an SVG or PNG file; let its name end in .svg or .png".into()),
+        _ => return Err("a plot is an SVG or PNG file; its name must end in .svg or .png".into()),
     };
     Ok(PlotFile { path, kind })
 }
 
-/// A picture of lines.
+/// A line plot.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Above it.
     pub title: String,
-    /// What is along the horizontal axis.
+    /// Label of the horizontal axis.
     pub x: &'static str,
-    /// Whether that axis is logarithmic.
     pub is_x_logarithmic: bool,
-    /// What is along the vertical axis.
+    /// Label of the vertical axis.
     pub y: &'static str,
-    /// From where to where it reaches.
+    /// Range of the vertical axis.
     pub y_range: Range<f64>,
-    /// The lines.
     pub lines: Vec<Line>,
 }
 
-/// A line through points.
+/// One curve of a [`Chart`].
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name in the legend.
+    /// The label in the legend.
     pub name: String,
-    /// Its points.
+    /// `(x, y)`.
     pub points: Vec<(f64, f64)>,
-    /// Intervals: where, from, to.
+    /// Vertical error bars: `(x, low, high)`.
     pub bars: Vec<(f64, f64, f64)>,
 }
 
 impl PlotFile {
-    /// Draws `chart` into the file.
     pub fn draw(&self, chart: &Chart) -> Result<(), Failure> {
         let picture = self.picture(chart).map_err(|error| {
             Failure::Other(anyhow::anyhow!("{}: cannot draw the plot: {error}", self.path.display()))
@@ -103,7 +100,7 @@ impl PlotFile {
 
     fn picture(&self, chart: &Chart) -> Result<Vec<u8>, Error> {
         register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular())
-            .map_err(|_| "the font that comes with the program is damaged")?;
+            .map_err(|_| "the built-in font is damaged")?;
         match self.kind {
             Kind::Svg => {
                 let mut svg = String::new();
@@ -137,7 +134,7 @@ where
     let places = || chart.lines.iter().flat_map(|line| &line.points).map(|&(x, _)| x);
     let (least, most) = (places().fold(f64::MAX, f64::min), places().fold(1.0, f64::max));
     let drawn = match chart.is_x_logarithmic {
-        // A single place still is in the middle of an axis.
+        // A logarithmic axis must not be empty: a single point is put into the middle of one.
         true if least < most => draw_lines(&area, chart, (least..most).log_scale()),
         true => draw_lines(&area, chart, (least / 2.0..most * 2.0).log_scale()),
         false => draw_lines(&area, chart, 0.0..most),
@@ -199,7 +196,7 @@ where
 mod tests {
     use super::*;
 
-    /// Names of lines stand right of all that is drawn of the lines, however high and far these go.
+    /// The legend is to the right of all lines, so that it hides none of them.
     #[test]
     fn names_hide_no_line() {
         let line = |name: &str| Line {

@@ -1,6 +1,5 @@
-//! Progress where stderr is no terminal: a log, a pipe, CI. A bar that is drawn over itself would be of no
-//! use there, so indicatif draws none; a line every ten seconds says that something goes on, and how far it
-//! is. What is done sooner says nothing.
+//! Progress output where stderr is not a terminal (a log, a pipe, CI). indicatif draws no progress bar there,
+//! so a line every ten seconds says how far a command has got. Commands that take less print nothing.
 
 use crate::terminal;
 use indicatif::ProgressBar;
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Lines in place of a bar, until this is dropped.
+/// Prints progress lines in place of a bar until it is dropped.
 pub struct Lines(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Lines {
-    /// Prints what `say` makes of `bar`, unless there is a terminal that shows it.
+    /// Prints the text that `say` makes of `bar` every ten seconds, unless stderr is a terminal.
     pub fn of(bar: &ProgressBar, say: impl Fn(&ProgressBar) -> String + Send + 'static) -> Lines {
         if stderr().is_terminal() {
             return Lines(None);
@@ -32,7 +31,7 @@ impl Lines {
 }
 
 impl Drop for Lines {
-    /// No line comes later than this.
+    /// Waits for the thread, so that no line is printed later.
     fn drop(&mut self) {
         if let Some((until, thread)) = self.0.take() {
             drop(until);
@@ -41,7 +40,7 @@ impl Drop for Lines {
     }
 }
 
-/// How many of the bar's runs are made.
+/// The number of finished runs of `bar`.
 pub fn runs(bar: &ProgressBar) -> String {
     format!("{}/{} runs", bar.position(), bar.length().unwrap_or_default())
 }

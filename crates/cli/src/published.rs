@@ -1,4 +1,4 @@
-//! `mmtwin published`: predicted against published, cell by cell.
+//! `mmtwin published`: predicted and published values side by side, cell by cell.
 
 use crate::arguments::{SweepArguments, in_words, present_tables, published};
 use crate::failure::Failure;
@@ -14,13 +14,13 @@ use lab::published::{
 };
 use serde::Serialize;
 
-/// Predict published tables and print every cell beside what was published
+/// Predict published tables and print every cell next to its published value
 #[derive(clap::Args)]
 #[command(after_help = "\
-Cells of the unpatched kernel are marked (base): machines are calibrated with them, so they
-take no part in the statistics. Runs are shared with `mmtwin compare`: a scenario's runs are
-made once. A table of claims needs the scenarios that its sentences are about, seconds to minutes
-of work; what is run is said first.
+Cells of the unpatched kernel are marked (base). Machines are calibrated with them, so they are not
+part of the statistics. Results are shared with `mmtwin compare`, and each scenario is run only
+once. A table of claims runs the scenarios that its sentences are about, which takes seconds to
+minutes; they are listed first.
 
 Examples:
   mmtwin published pcp
@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(help = format!("The mechanism: {}", in_words(published(), "or")))]
     mechanism: String,
 
-    /// Only this table; may be given several times
+    /// Print only this table; may be given several times
     #[arg(long = "table", value_name = "ID")]
     tables: Vec<String>,
 
@@ -50,7 +50,6 @@ struct View<'a> {
     report: &'a Report,
 }
 
-/// Compares predictions with what was published.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let publication = Publication::find(&arguments.mechanism)?;
     let tables = publication.tables(&present_tables(&arguments.tables))?;
@@ -59,7 +58,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if !needs.is_empty() {
         let scenarios: Vec<String> =
             needs.iter().map(|need| format!("{} ({})", need.scenario, need.variants.join(", "))).collect();
-        terminal::say(format_args!("to be run for these tables: {}", scenarios.join("; ")));
+        terminal::say(format_args!("these tables need runs of {}", scenarios.join("; ")));
     }
     for need in needs {
         observe(&mut observations, need.scenario, need.variants, &arguments.sweep)?;
@@ -72,7 +71,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&render(publication, &report))
 }
 
-/// Makes the runs of a scenario. What fails in a run is a reason to predict nothing; what fails on disk ends all.
+/// Runs a scenario. If a run fails, its cells get that as the reason why they are not predicted; an error in
+/// the results directory ends the command.
 fn observe(
     observations: &mut Observations,
     name: &str,
@@ -102,10 +102,10 @@ fn render(publication: &Publication, report: &Report) -> String {
     summary.row(statistics_row("all computed", &report.computed));
     pieces.push(summary.render());
     pieces.push(
-        "Errors are |predicted - published| / |published| over the cells that are not (base); of changes and shares (in %)\n\
-         |predicted - published|, in percentage points. A direction is judged where the published change against base\n\
-         exceeds 2 %; of those, (resolved) counts the ones that the printed digits can tell, and that exceed what two\n\
-         runs of one kernel differ by where a table shows that."
+        "Errors are |predicted - published| / |published| over the cells that are not (base); for changes and shares (in %)\n\
+         they are |predicted - published| in percentage points. Directions are compared where the published change against\n\
+         base exceeds 2 %. Of these, (resolved) counts changes that are larger than the printed precision and, if a table\n\
+         shows it, than the difference between two runs of the same kernel."
             .into(),
     );
     pieces.join("\n\n")
@@ -174,7 +174,7 @@ fn cell_row(cell: &Cell) -> Vec<Entry> {
     ]
 }
 
-/// Digits after the point: one more than published, none for whole numbers where none is published.
+/// Digits after the point: one more than published; none for a whole number where the published one has none.
 fn decimals(value: f64, published: &str) -> usize {
     let published =
         Printed::parse(published).map_or(0, |printed| -(2.0 * printed.half_unit).log10().round() as i32);

@@ -1,4 +1,4 @@
-//! `mmtwin record`: what a command, and everything else meanwhile, asks of the page allocator or the page cache.
+//! `mmtwin record`: page allocator or page cache events of the whole machine while a command runs.
 
 use crate::arguments::whole;
 use crate::failure::Failure;
@@ -16,15 +16,15 @@ use workload::keys::Bounds;
 use workload::output::{Existing, Output};
 use workload::trace::Ending;
 
-/// Of `--buffer`.
+/// The bounds of `--buffer`.
 const BUFFER_KIB: Bounds = Bounds::new(4.0, 16_777_216.0, "a page to 16 GiB for each CPU");
 
-/// Record what a command asks of the page allocator or page cache of this kernel (needs root)
+/// Record the page allocator or page cache events of a command on the running kernel (needs root)
 #[derive(clap::Args)]
 #[command(after_help = "\
-The whole machine is recorded while the command runs. The trace is a Parquet file;
-`mmtwin replay` takes it. With --page-cache it has the pages of files that were looked up, and
-`mmtwin mrc` takes it. Where it goes to /dev/stdout, all else that is printed goes to stderr.
+The whole machine is recorded while the command runs. The trace is a Parquet file, the input of
+`mmtwin replay`; with --page-cache it has the file pages that were looked up and is the input of
+`mmtwin mrc`. If the trace goes to /dev/stdout, all messages go to stderr.
 
 Examples:
   mmtwin record -o build.parquet -- make -j8
@@ -33,27 +33,27 @@ Examples:
   mmtwin record -o /dev/stdout -- make -j8 | ssh laptop 'cat > build.parquet'
   mmtwin record -o build.parquet --recover build.parquet.spool    after the recorder was killed")]
 pub struct Arguments {
-    /// The trace to write; a pipe or device (/dev/stdout) too
+    /// Output file; may be a pipe or device such as /dev/stdout
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Record lookups in the page cache instead (Linux 6.12 and later)
+    /// Record lookups in the page cache instead of the page allocator (Linux 6.12 and later)
     #[arg(long)]
     page_cache: bool,
 
-    /// Ring buffer of the kernel, KiB per CPU
+    /// Size of the kernel's ring buffer in KiB per CPU
     #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = whole::<u64>(BUFFER_KIB))]
     buffer: u64,
 
-    /// Leave out the command, the names of tasks, devices and inodes
+    /// Leave out the command line and the names of tasks, devices and inodes
     #[arg(long)]
     anonymize: bool,
 
-    /// Replace the trace if it exists
+    /// Replace the output file if it exists
     #[arg(long)]
     force: bool,
 
-    /// Make the trace from what a killed recorder left in this directory
+    /// Write the trace from the directory that a killed recorder left behind
     #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "buffer", "anonymize", "page_cache"])]
     recover: Option<PathBuf>,
 
@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// The command and its arguments
+    /// The command to record, and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "recover")]
     command: Vec<String>,
 }
@@ -95,9 +95,8 @@ impl View {
     }
 }
 
-/// Records.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    live::rollback::put_back_left().context("what a killed mmtwin left")?;
+    live::rollback::put_back_left().context("cannot undo the changes that a killed mmtwin left behind")?;
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
@@ -159,7 +158,7 @@ fn render(summary: &Summary) -> String {
         grid.row([operation.to_string(), events.to_string()]);
     }
     let mut text = format!(
-        "{}\n\n{}: {} events in {:.1} s ({}/s), {:.1} bytes an event, none lost",
+        "{}\n\n{}: {} events in {:.1} s ({}/s), {:.1} bytes per event, none lost",
         grid.render(),
         summary.output.display(),
         summary.events,
@@ -173,15 +172,15 @@ fn render(summary: &Summary) -> String {
     }
     match summary.ended {
         Ending::CommandExited => {}
-        Ending::Interrupted => text += "\nnote: interrupted; what was recorded by then is in the trace",
+        Ending::Interrupted => text += "\nnote: interrupted; the trace has the events up to then",
         Ending::DiskFull => {
-            text += "\nnote: recording stopped because the disk was full or nearly so; the command ran on"
+            text += "\nnote: recording stopped because the disk was (nearly) full; the command kept running"
         }
-        Ending::RecorderKilled => text += "\nnote: made from what a killed recorder left",
+        Ending::RecorderKilled => text += "\nnote: recovered from the files of a killed recorder",
     }
     if summary.left_out > 0 {
         text += &format!(
-            "\nnote: the trace ends after {:.3} s; of what came later not all was recorded, and the {} events that were are left out",
+            "\nnote: the trace ends after {:.3} s: later events were recorded only in part, and those {} are left out",
             summary.seconds, summary.left_out
         );
     }

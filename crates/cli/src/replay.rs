@@ -1,4 +1,4 @@
-//! `mmtwin replay`: recorded demand on another kernel, setting or machine.
+//! `mmtwin replay`: recorded allocations on another kernel, setting or machine.
 
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::{RELEVANT, compare};
@@ -19,27 +19,26 @@ use workload::trace::TraceReader;
 /// Replay a recorded trace in the twin
 #[derive(clap::Args)]
 #[command(after_help = "\
-Pages are asked for and freed at the recorded times and on the recorded CPUs; what the
-kernel answers is the twin's. Several kernels, separated by commas, are compared with the
-first.
+Pages are allocated and freed at the recorded times and on the recorded CPUs; the twin decides how
+the kernel serves them. Several kernels are compared with the first one.
 
 Examples:
   mmtwin replay build.parquet
   mmtwin replay build.parquet --kernel pcp-base,patch9,6.18
   mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.stat_interval=10")]
 pub struct Arguments {
-    /// A trace from `mmtwin record`
+    /// A trace that `mmtwin record` wrote
     trace: PathBuf,
 
-    /// Kernels: releases or variants from `mmtwin list` [default: the recorded release]
+    /// Releases or variants from `mmtwin list`, separated by commas [default: the recorded release]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = arguments::kernel)]
     kernel: Vec<String>,
 
-    /// Copies side by side, each on as many CPUs as the recorded machine had
+    /// Number of copies that run in parallel, each on as many CPUs as the recorded machine has
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<NonZeroUsize>(CPUS))]
     copies: NonZeroUsize,
 
-    /// Virtual microseconds between the starts of two copies
+    /// Delay between the starts of two copies in virtual microseconds
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u64>(MICROSECONDS.or_none()))]
     stagger_us: u64,
 
@@ -53,7 +52,6 @@ pub struct Arguments {
 const SHOWN: &[Metric] =
     &[ALLOC_ZONE, ZONE_LOCK, LOCK, FREE_HIGH, PCP_MAX, PCP_END, MEMORY_MAX, ALLOC_P50, ALLOC_P99];
 
-/// Replays the trace.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let reader = TraceReader::open(&arguments.trace)?;
     reader.require_lossless()?;
@@ -89,7 +87,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `replay-` and the trace's name, as far as names of scenarios allow.
+/// `replay-` and the file name of the trace, with characters replaced that a scenario's name must not
+/// contain.
 fn name(trace: &std::path::Path) -> String {
     let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };

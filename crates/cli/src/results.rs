@@ -1,4 +1,4 @@
-//! `mmtwin results`: what a results directory has, and fewer files for it.
+//! `mmtwin results`: lists the runs of a results directory, and packs their files.
 
 use crate::arguments::RESULTS;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use lab::results::{Compacted, Entry, Listing, Program, ResultsError, Summary, co
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// List the runs of a results directory, or pack them
+/// List the runs of a results directory, or pack their files
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,20 +24,21 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// List the runs: scenario, variant, seeds, and what else tells them apart
+    /// List the runs: scenario, variant, seeds, and everything else that distinguishes them
     #[command(after_help = "\
-Runs are the same but for their seeds if all columns are. `inputs` tells scenarios and machines
-apart that were edited and kept their names; `build` tells programs apart whose sources differ
-in what decides a result. `*` marks the build of this program, which finds its own runs only.
+Runs that agree in all columns differ only in their seeds. `inputs` distinguishes edited scenarios
+and machines of the same name; `build` distinguishes programs whose sources differ in something
+that affects results. `*` marks the build of this program: it reuses only its own results.
 
 Examples:
   mmtwin results list
   mmtwin results list elsewhere --json")]
     List(ListArguments),
-    /// Pack the files of single runs into few large ones
+    /// Pack the files of single runs into a few large ones
     #[command(after_help = "\
-A pack is read back before the files go whose runs it has. Other commands may work in the directory
-meanwhile, and nothing is lost if this one is stopped. Runs are found in packs as in files.
+Single files are removed only after their pack was read back. Other commands may use the directory
+at the same time, and stopping this command loses nothing. Runs in packs are found like runs in
+files.
 
 Examples:
   mmtwin results compact
@@ -70,7 +71,6 @@ struct View<'a> {
     runs: &'a [Entry],
 }
 
-/// Lists or packs.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List(arguments) => {
@@ -102,7 +102,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Nothing, or what is damaged, a line each.
+/// An error that has a line for each damaged file, if there are any.
 fn whole(damaged: Vec<ResultsError>) -> Result<(), Failure> {
     match damaged.as_slice() {
         [] => Ok(()),
@@ -117,7 +117,7 @@ fn several(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// As many digits of a hash as tell the few apart that somebody has.
+/// The first eight hex digits of a hash, as git abbreviates commits.
 fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
@@ -146,14 +146,14 @@ fn render(directory: &Path, runs: &[Entry], program: &Program) -> String {
     format!("{}\n\n{counted}; * is the build of this mmtwin", grid.render())
 }
 
-/// What tells runs apart but for their seeds.
+/// Everything that distinguishes two runs except their seeds.
 fn alike(entry: &Entry) -> impl PartialEq + '_ {
     let Summary { scenario, machine, settings, inputs, build, series, variant, seed: _, run: _ } =
         &entry.summary;
     [scenario, machine, settings, inputs, build, series, variant, &entry.commit]
 }
 
-/// Ascending numbers, those that follow each other as from-to.
+/// Formats ascending numbers, consecutive ones as a range: `1-3 5`.
 fn ranges(numbers: impl Iterator<Item = u64>) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for number in numbers {

@@ -1,4 +1,4 @@
-//! `mmtwin run`: runs by themselves, with everything that they count.
+//! `mmtwin run`: single runs, with every metric and counter.
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 const VARIANTS: &str = "Variants or releases, separated by commas [default: the scenario's first one]";
 
-/// Run a scenario and print everything that it measures and counts
+/// Run a scenario and print all its metrics and counters
 #[derive(clap::Args)]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
@@ -83,7 +83,6 @@ impl<'a> From<&'a Record> for RunView<'a> {
     }
 }
 
-/// Runs the scenario.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
     let experiment = Experiment {
@@ -119,8 +118,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     ))
 }
 
-/// What a reader of the numbers must know, a line each; what is so in all of several runs, or with several seeds of a variant,
-/// is said once.
+/// The notes that a reader of the numbers must know, one per line. A note that all runs have, or several
+/// seeds of a variant, is printed once.
 pub fn notes(records: &[Record]) -> String {
     let of_all =
         |note: &&String| records.len() > 1 && records.iter().all(|record| record.notes.contains(*note));
@@ -163,7 +162,7 @@ fn grid(records: &[Record]) -> Grid {
         let values = records.iter().map(|record| value(record).map_or("-".into(), number));
         grid.row([label].into_iter().chain(values));
     };
-    // A system that runs for long counts turnovers of its memory instead.
+    // The equilibrium scenarios count turnovers of memory instead of virtual time.
     if records.iter().any(|record| record.virtual_seconds > 0.0) {
         row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
     }
@@ -195,7 +194,7 @@ fn grid(records: &[Record]) -> Grid {
     grid
 }
 
-/// Label and unit of a metric.
+/// The label of a metric and its unit.
 pub fn title(metric: &Metric) -> String {
     format!("{} ({})", metric.label, metric.unit)
 }

@@ -1,4 +1,4 @@
-//! `mmtwin sensitivity`: how far results move with what nobody measured.
+//! `mmtwin sensitivity`: how much results depend on values that nobody measured.
 
 use crate::arguments::{Asked, JOBS, ScenarioArguments, jobs, whole};
 use crate::failure::Failure;
@@ -16,14 +16,14 @@ use sim::KernelChoice;
 use sim::metric::Metric;
 use std::num::NonZeroUsize;
 
-const VARIANTS: &str = "Variants or releases, separated by commas [default: pcp-base or hugetlb-base, or else the scenario's first, and its last patch]";
+const VARIANTS: &str = "Variants or releases, separated by commas [default: pcp-base or hugetlb-base (or else the scenario's first variant), and its last patch]";
 
-/// Move each assumption about a machine or workload over its plausible range
+/// Vary each assumption about a machine or workload over its plausible range
 #[derive(clap::Args)]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
-An assumption is a figure with a range, or one whose source calls it an assumption. It is moved to
-both ends of its range, or to half and twice its value, while all others stay.
+An assumption is a value with a range, or one whose source says that it is an assumption. It is set
+to both ends of its range, or to half and twice its value, while all others keep theirs.
 
 Examples:
   mmtwin sensitivity hugetlb-vm252
@@ -33,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
 
-    /// Runs at the same time; results do not depend on it [default: one a CPU]
+    /// Runs in parallel; does not affect results [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
@@ -50,7 +50,6 @@ struct View<'a> {
     assumptions: &'a [Sensitivity],
 }
 
-/// Moves the assumptions.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
     let variants = variants.unwrap_or_else(|| default_variants(&scenario));
@@ -75,8 +74,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&render(&question, &answers))
 }
 
-/// What the patches of a series begin with whose variants are its patches, or else the scenario's first variant, and the last patch
-/// that the scenario has.
+/// Two variants: the base of the series if its variants are the patches of a patch set (or else the
+/// scenario's first variant), and the last patch in the scenario.
 fn default_variants(scenario: &Scenario) -> Vec<String> {
     let is_patch = |name: &&String| name.starts_with("patch") && !name.ends_with("hvo-off");
     let last = scenario.variants.iter().rfind(is_patch).or(scenario.variants.last());
@@ -88,7 +87,7 @@ fn default_variants(scenario: &Scenario) -> Vec<String> {
     variants
 }
 
-/// Changes up to this part of a value are not shown.
+/// Relative changes up to this size are not shown.
 const SHOWN: f64 = 0.001;
 
 fn render(question: &Question, answers: &[Sensitivity]) -> String {
@@ -114,13 +113,13 @@ fn render(question: &Question, answers: &[Sensitivity]) -> String {
             };
             let cells = [effect.variant.clone(), metric.into(), number(effect.value)];
             let ends = [end(effect.at_low), end(effect.at_high)];
-            // An assumption is named once.
+            // Only the first row of an assumption has its name, value and range.
             grid.row(std::mem::take(&mut own).into_iter().chain(cells).chain(ends));
         }
     }
     let mut text = format!("{} on {machine}: {}\n\n{}", scenario.name, scenario.description, grid.render());
     if !still.is_empty() {
-        text += &format!("\n\nThese move nothing by more than {}: {}", percent(SHOWN), still.join(", "));
+        text += &format!("\n\nThese change no metric by more than {}: {}", percent(SHOWN), still.join(", "));
     }
     text
 }

@@ -1,8 +1,9 @@
-//! What runs sampled over virtual time, at a few moments; all of it is in the results.
+//! Time series that a run sampled over virtual time, reduced to a few samples; the results directory has all
+//! of them.
 //!
 //! ```text
 //!   numa-base, seed 1: over virtual time (s)    0.1    2.3    4.5 ...
-//!   local_accesses                        97     52     71        percent since the sample before
+//!   local_accesses                        97     52     71        percent since the previous sample
 //!   pages_node0                         12 k   11 k   10 k
 //! ```
 
@@ -11,10 +12,10 @@ use crate::table::Grid;
 use lab::results::{Record, SeriesPoint};
 use std::collections::BTreeMap;
 
-/// Moments that are shown, evenly over all that there are.
+/// Number of samples that are shown, evenly spaced over all of them.
 const MOMENTS: usize = 8;
 
-/// Of each thing that was sampled, seconds and value at a few moments.
+/// For each sampled metric, up to [`MOMENTS`] pairs of seconds and value.
 pub fn series(record: &Record) -> BTreeMap<&str, Vec<[f64; 2]>> {
     let mut all: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
     for SeriesPoint { seconds, name, value } in &record.series {
@@ -24,21 +25,21 @@ pub fn series(record: &Record) -> BTreeMap<&str, Vec<[f64; 2]>> {
     all
 }
 
-/// Leaves a few of many, the first and the last among them.
+/// Keeps [`MOMENTS`] evenly spaced elements, the first and the last included.
 fn few<T: Copy>(all: &mut Vec<T>) {
     if all.len() > MOMENTS {
         *all = (0..MOMENTS).map(|at| all[at * (all.len() - 1) / (MOMENTS - 1)]).collect();
     }
 }
 
-/// Tables of all runs of threads on several nodes: how local they were, and where memory was.
+/// Tables of the NUMA runs: the fraction of local accesses, and the pages in use on each node.
 pub fn tables(records: &[Record]) -> String {
     records.iter().filter(|record| record.series.iter().any(|point| point.name == LOCAL)).map(table).collect()
 }
 
-/// The share of accesses to a thread's own node.
+/// Percentage of accesses to the thread's own node.
 const LOCAL: &str = "local_accesses";
-/// Pages of a node in use.
+/// Prefix of the series of pages in use, one per node.
 const PAGES: &str = "pages_node";
 
 fn table(record: &Record) -> String {

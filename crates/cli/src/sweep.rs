@@ -1,4 +1,4 @@
-//! Making the runs of an experiment: progress on stderr, Ctrl-C, the last word.
+//! Runs an experiment: progress bar on stderr, Ctrl-C, and a summary line at the end.
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A sweep in progress, as Ctrl-C reports it.
+/// The state of the current sweep that the Ctrl-C handler reports.
 struct Sweep {
     bar: ProgressBar,
     directory: PathBuf,
@@ -25,12 +25,12 @@ struct Sweep {
     kept: AtomicUsize,
 }
 
-/// This program.
+/// The identity of this build of mmtwin, stored with every result.
 pub fn program() -> Program {
     Program::this(env!("MMTWIN_COMMIT"))
 }
 
-/// Makes the runs of `experiment` that the results directory does not have yet.
+/// Runs `experiment`, except for runs whose results are already in the results directory.
 pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
     let runs = experiment.runs()?.len();
     let directory = &arguments.results;
@@ -93,10 +93,10 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
     Ok(records)
 }
 
-/// The sweep that Ctrl-C ends; one after the other where a command makes several.
+/// The sweep that Ctrl-C interrupts; a command that makes several sweeps replaces it each time.
 static CURRENT: OnceLock<Mutex<Arc<Sweep>>> = OnceLock::new();
 
-/// What a lock holds, whatever became of who held it.
+/// Locks a mutex even if a thread panicked while it held it.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -114,11 +114,12 @@ fn watch_for_interruption(sweep: &Arc<Sweep>) -> Result<(), Failure> {
             sweep.bar.finish_and_clear();
             let kept = sweep.kept.load(Ordering::Relaxed);
             terminal::say(format_args!(
-                "interrupted: {kept} of {} runs are kept in {}; the same command goes on from there",
+                "interrupted: {kept} of {} runs are stored in {}; run the same command again to continue",
                 sweep.runs,
                 sweep.directory.display()
             ));
-            // Every file is whole at any moment, and runs that have begun are made again.
+            // Exiting here loses nothing: result files are written atomically, and unfinished runs are
+            // repeated next time.
             std::process::exit(130);
         }
     });

@@ -1,7 +1,8 @@
-//! Tables on the terminal: rows of what is measured, columns of what it is measured on.
+//! Tables on the terminal: usually one row per metric and one column per variant.
 //!
-//! A table that is wider than the terminal is printed in several pieces, a group of columns each; the columns that
-//! name a row stand in all of them. One of words alone stays in one piece, and its last column wraps.
+//! A table that is wider than the terminal is printed in several pieces of a few columns each; the columns
+//! that label a row are repeated in every piece. A table of words only is kept in one piece, and its last
+//! column wraps.
 
 use crate::terminal::{harmless, is_styled};
 use comfy_table::{
@@ -9,34 +10,31 @@ use comfy_table::{
     TableStyle, presets,
 };
 
-/// Width where stdout is no terminal.
+/// Width if stdout is not a terminal.
 const DEFAULT_WIDTH: usize = 120;
 
-/// A space on each side of a cell, and the rule's joint.
+/// A space on each side of a cell, and the column separator.
 const PADDING: usize = 3;
 
-/// Rows of one line need no rules between them.
+/// Rows of a single line have no rules between them.
 const UNDER_HEADER: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// How a cell is meant.
+/// The colour of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
     #[default]
     Plain,
-    /// Better.
+    /// A significant change for the better: green.
     Good,
-    /// Worse.
+    /// A significant change for the worse: red.
     Bad,
 }
 
-/// A cell of a [`Grid`]; may have several lines.
+/// A cell of a [`Grid`]; its text may have several lines.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// What it says.
     pub text: String,
-    /// How it is meant.
     pub tone: Tone,
 }
 
@@ -52,31 +50,30 @@ impl From<&str> for Entry {
     }
 }
 
-/// A table as data.
+/// The contents of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// Titles of the columns, the label column first.
     pub header: Vec<String>,
-    /// Rows, the label first.
+    /// One vector per row, the label first.
     pub rows: Vec<Vec<Entry>>,
-    /// Columns that are words; the label column always is.
+    /// Indices of left-aligned columns; the label column always is.
     pub words: Vec<usize>,
-    /// How many columns beyond that of the label it takes to name a row.
+    /// Number of label columns beyond the first.
     pub more_labels: usize,
 }
 
 impl Grid {
-    /// A table with these titles.
+    /// A table with these column titles.
     pub fn new(header: &[&str]) -> Grid {
         Grid { header: header.iter().map(|title| title.to_string()).collect(), ..Grid::default() }
     }
 
-    /// Adds a row.
     pub fn row<E: Into<Entry>>(&mut self, entries: impl IntoIterator<Item = E>) {
         self.rows.push(entries.into_iter().map(Into::into).collect());
     }
 
-    /// The table for the terminal that stdout is, in one piece or several.
+    /// Lays the table out for the width of the terminal, in one piece or several.
     pub fn render(&self) -> String {
         self.render_for(terminal_width().unwrap_or(DEFAULT_WIDTH))
     }
@@ -89,7 +86,7 @@ impl Grid {
         groups.iter().map(|columns| self.piece(columns, None)).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// All columns but those that name a row.
+    /// The indices of all columns that are not labels.
     fn columns(&self) -> Vec<usize> {
         (1 + self.more_labels..self.header.len()).collect()
     }
@@ -124,7 +121,7 @@ impl Grid {
         groups
     }
 
-    /// Some columns, the last of them wrapped to fit into a width, if one is given.
+    /// Lays out some columns; if `width` is given, the last of them wraps to fit.
     fn piece(&self, columns: &[usize], width: Option<usize>) -> String {
         let mut table = Table::new();
         let several_lines = self.rows.iter().flatten().any(|entry| entry.text.contains('\n'));

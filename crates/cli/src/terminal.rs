@@ -1,14 +1,15 @@
-//! Everything that the command prints leaves through here.
+//! All output of the command passes through this module.
 //!
 //! ```text
-//!   tables, JSON, help ─► print ──► stdout   that it cannot be written is a failure
-//!   notes, progress ────► say ────► stderr   that it cannot be written is nobody's loss
+//!   tables, JSON, help ─► print ──► stdout   a write error is a failure of the command
+//!   notes, progress ────► say ────► stderr   write errors are ignored
 //!   errors ─► abridged ─► say
 //! ```
 //!
-//! Much of a text is not ours: names of files and tasks, descriptions of scenarios, quoted lines, what a kernel wrote. A
-//! terminal obeys some characters instead of showing them, so [`harmless`] spells these out. It does so with whole texts,
-//! at the end, where none can be forgotten. Tables do it with their cells too, because they count how wide these are.
+//! Much of the output comes from elsewhere: names of files and tasks, descriptions of scenarios, quoted
+//! lines, text from the kernel. A terminal interprets some characters instead of showing them, so
+//! [`harmless`] escapes these. It is applied to whole texts just before they are written, so that none is
+//! forgotten. Tables apply it to their cells as well, because they count the width of each cell.
 
 use crate::failure::Failure;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -19,39 +20,40 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 
-/// Longest word, quoted piece or quoted line of an error, characters. A file may be one line.
+/// Maximum length, in characters, of a word, a quotation or a quoted line in an error message; a file may
+/// consist of one line.
 const LONGEST_FOREIGN: usize = 200;
 
-/// Longest line of an error; ours that list names are shorter.
+/// Maximum length of a line of an error message; lists of names are shorter.
 const LONGEST_LINE: usize = 2000;
 
-/// What tables are styled with on a terminal: bold, red, green and back.
+/// The escape sequences that tables use on a terminal: bold, red, green, default colour, reset.
 const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[38;5;9m", "\x1b[38;5;10m", "\x1b[39m", "\x1b[0m"];
 
-/// Prints a text and ends the line.
+/// Prints a text and a newline to stdout.
 pub fn print(text: &str) -> Result<(), Failure> {
     let text = if is_styled() { harmless_but_styles(text) } else { harmless(text) };
     print_as_it_is(&text)
 }
 
-/// Prints what `--help` or `--version` asks for; there is nothing foreign in it.
+/// Prints the text of `--help` or `--version`; it is all our own, so nothing is escaped.
 pub fn print_help(help: &clap::Error) -> Result<(), Failure> {
     let help = help.render();
     let text = if is_styled() { help.ansi().to_string() } else { help.to_string() };
     print_as_it_is(text.trim_end_matches('\n'))
 }
 
-/// Says something beside the output. Where stderr is closed, full or broken, nobody hears it.
+/// Prints a line to stderr. If stderr is closed, full or broken, the text is lost without an error.
 pub fn say(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", harmless(&text.to_string()));
 }
 
-/// Says why the command fails.
+/// Prints an error message to stderr, shortened if it is long.
 pub fn say_error(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", abridged(&text.to_string()));
 }
 
-/// Says where and why the program panics, and by way of which functions if RUST_BACKTRACE asks for that.
+/// Prints the panic message, and the backtrace if RUST_BACKTRACE asks for one.
 pub fn say_panic(panic: &PanicHookInfo) {
     say(panic);
     let backtrace = Backtrace::capture();
@@ -60,14 +62,14 @@ pub fn say_panic(panic: &PanicHookInfo) {
     }
 }
 
-/// Whether stdout takes colours: it is a terminal, and the user has nothing against them.
+/// Whether stdout is a terminal and NO_COLOR is not set.
 pub fn is_styled() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The text with everything spelled out that a terminal would not show as a character: control characters, changes of
-/// the direction of writing, characters without width, line ends that are none of ours. The spelling is that of JSON,
-/// so that a document stays the same document.
+/// Escapes every character that a terminal would not show: control characters, bidirectional controls,
+/// zero-width characters, line separators other than `\n`. Escapes are those of JSON, so an escaped JSON
+/// document still means the same.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_shown) {
         return text.into();
@@ -89,7 +91,7 @@ fn is_shown(character: char) -> bool {
     match character {
         '\n' | ' '..='~' => true,
         '\0'..='\x7f' => false,
-        // Behind another character, an accent is shown as it is.
+        // A combining accent counts as shown when it follows a character.
         _ => !format!(" {character}").escape_debug().to_string().contains('\\'),
     }
 }
@@ -109,11 +111,11 @@ fn harmless_but_styles(text: &str) -> Cow<'_, str> {
     spelled.into()
 }
 
-/// An error as it is printed: harmless, and without the rest of what is too long.
+/// An error message as it is printed: escaped, and cut where it is too long.
 fn abridged(message: &str) -> String {
     let lines = harmless(message);
     let lines = lines.split('\n').map(|line| {
-        // As TOML errors quote a file: `12 | what is in line 12`.
+        // TOML errors quote lines of the file as `12 | text of line 12`.
         let is_quoted = line.split_once('|').is_some_and(|(number, _)| {
             number.ends_with(' ') && number.chars().all(|c| c == ' ' || c.is_ascii_digit())
         });
@@ -126,10 +128,10 @@ fn abridged(message: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line, its words cut and what is between quotation marks.
+/// Cuts long words and long quotations of a line.
 fn with_short_pieces(line: &str) -> String {
     let between = |mark: char, line: &str| {
-        // What is quoted stands behind every other mark; a mark without its other half quotes nothing.
+        // Quotations are every other piece; an unbalanced mark quotes nothing.
         let balanced = line.matches(mark).count().is_multiple_of(2);
         let short = |(number, piece)| {
             if number % 2 == 1 && balanced { cut(piece, LONGEST_FOREIGN) } else { piece.into() }
@@ -150,11 +152,11 @@ fn cut(text: &str, longest: usize) -> Cow<'_, str> {
 fn print_as_it_is(text: &str) -> Result<(), Failure> {
     write_to_stdout(text).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::Unread,
-        _ => Failure::Other(anyhow::Error::new(error).context("stdout cannot be written")),
+        _ => Failure::Other(anyhow::Error::new(error).context("cannot write to stdout")),
     })
 }
 
-/// Not by way of [`io::Stdout`], which takes a descriptor that cannot be written for one that need not be.
+/// Bypasses [`io::Stdout`], which silently discards output if the descriptor is closed.
 fn write_to_stdout(text: &str) -> io::Result<()> {
     if at_start::stdout_was_closed() {
         return Err(io::Error::other("it is closed"));
@@ -163,8 +165,8 @@ fn write_to_stdout(text: &str) -> io::Result<()> {
     stdout.write_all(format!("{text}\n").as_bytes())
 }
 
-/// Rust's runtime opens /dev/null in place of a closed stdout before `main` begins, so that no file gets its number.
-/// Whether it was closed has to be looked at before.
+/// Rust's runtime opens /dev/null in place of a closed stdout before `main`, so that no file gets descriptor
+/// 1. Whether stdout was closed has to be checked before that.
 #[allow(unsafe_code)]
 mod at_start {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,12 +178,12 @@ mod at_start {
     }
 
     extern "C" fn look_at_stdout() {
-        // SAFETY: this only asks about a number, whatever it stands for.
+        // F_GETFD only reads the flags of a descriptor, and is valid for any number.
         let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
         STDOUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
     }
 
-    // SAFETY: what is in this section are such functions, which the loader calls before `main`.
+    // the loader calls the functions in .init_array before `main`, and this is one of their type.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;

@@ -1,7 +1,7 @@
-//! `--machine this`: the machine that mmtwin runs on.
+//! `--machine this`: a profile of the machine that mmtwin runs on.
 //!
-//! Its shape, and whether a hypervisor runs it, is read from /sys and /proc. What things cost on it is not measured
-//! here: the figures are those of built-in profiles, devices included, and each one says so in its source.
+//! The topology, and whether a hypervisor is present, is read from /sys and /proc. Costs are not measured:
+//! they come from built-in profiles, and the source of each value says so.
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
@@ -12,16 +12,16 @@ use machine::{Memblock, Profile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The profile whose costs are borrowed.
+/// The built-in profile that most costs are taken from.
 const COSTS_OF: &str = "icl-server";
-/// The one whose devices, and costs of paging, are.
+/// The profile that devices and the costs of paging are taken from.
 const DEVICES_OF: &str = "epyc-7k62-vm";
-/// The one whose costs of several nodes are.
+/// The profile that the costs of several NUMA nodes are taken from.
 const NUMA_OF: &str = "numa-256";
-/// The ones whose costs of blocks are: of AMD's CPUs, and of others. They differ in what is one translation.
+/// The profiles that the costs per block size are taken from, for AMD CPUs and for others: they differ in how
+/// much memory one TLB entry covers.
 const BLOCKS_OF: [&str; 2] = ["milan-vm-252", "i7-9700"];
 
-/// The profile of this machine.
 pub fn profile() -> Result<Profile, Failure> {
     let devices = borrowed(DEVICES_OF)?;
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -35,17 +35,17 @@ pub fn profile() -> Result<Profile, Failure> {
         devices: devices.devices,
         numa: borrowed(NUMA_OF)?.numa,
         memblock: memblock(),
-        // Links and nodes of another machine are not those of this one.
+        // The bandwidths of another machine's links and nodes would not fit this one's.
         links: BTreeMap::new(),
         memory: BTreeMap::new(),
         ..borrowed(COSTS_OF)?
     };
-    // A machine read from the kernel is checked like one read from a file.
+    // A profile read from /sys gets the same checks as one read from a file.
     profile.check().context("--machine this: the shape of this machine is not modelled")?;
     Ok(profile)
 }
 
-/// A profile whose figures say whose they are.
+/// Loads a profile and notes in the source of every value that it was not measured here.
 fn borrowed(name: &str) -> Result<Profile, Failure> {
     let mut profile = load_machine(name)?;
     let keys: Vec<String> = profile.figures().into_iter().map(|(key, _)| key).collect();
@@ -91,7 +91,8 @@ fn topology(cpuinfo: &str) -> Result<TopologyFigures, anyhow::Error> {
     })
 }
 
-/// Where memory lies here; as on a server where that cannot be read.
+/// The physical memory ranges of the zones in /proc/zoneinfo; the default layout of a server if it cannot be
+/// read.
 fn memblock() -> Memblock {
     let text = fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
     let zones = live::proc::parse_zoneinfo(&text).map(|info| info.spans()).unwrap_or_default();
@@ -101,19 +102,19 @@ fn memblock() -> Memblock {
     Memblock { source: "/proc/zoneinfo of this machine".into(), zones, ..Memblock::default() }
 }
 
-/// Whether CPUs of this /proc/cpuinfo say that a hypervisor runs them.
+/// Whether the CPU flags in /proc/cpuinfo include `hypervisor`.
 fn runs_under_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags"));
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Whether CPUs of this /proc/cpuinfo are AMD's.
+/// Whether the vendor in /proc/cpuinfo is AMD.
 fn is_of_amd(cpuinfo: &str) -> bool {
     let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id"));
     vendor.is_some_and(|vendor| vendor.contains("AuthenticAMD"))
 }
 
-/// Numbers of a list such as `0-3,8`.
+/// Reads a file with a list of numbers such as `0-3,8`.
 fn online(path: &str) -> Result<Vec<u32>, anyhow::Error> {
     let text = fs::read_to_string(path).with_context(|| path.to_string())?;
     numbers(text.trim()).ok_or_else(|| anyhow!("{path}: {}: expected a list like 0-3,8", text.trim()))
@@ -128,7 +129,8 @@ fn numbers(list: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// From a node, the one at `at` of `nodes`; where there is no table, as the kernel assumes then.
+/// The distances from `node`, which is number `at` of `nodes`. If sysfs has no table: LOCAL_DISTANCE (10) and
+/// REMOTE_DISTANCE (20), as the kernel assumes then.
 fn distances(node: u32, at: usize, nodes: usize) -> Vec<u8> {
     let text =
         fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).unwrap_or_default();
@@ -144,7 +146,7 @@ fn memory_mib() -> Result<u64, anyhow::Error> {
     Ok(kib.ok_or_else(|| anyhow!("/proc/meminfo: no MemTotal"))? / 1024)
 }
 
-/// Data and unified caches, nearest first. What more than one core shares counts as the socket's.
+/// Data and unified caches of CPU 0, nearest first. A cache that several cores share counts as the socket's.
 fn caches() -> Vec<CacheFigure> {
     let threads =
         fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").unwrap_or_default();
@@ -173,7 +175,7 @@ mod tests {
         assert!(!is_of_amd("vendor_id\t: GenuineIntel\nmodel name\t: no AuthenticAMD\n"));
     }
 
-    /// Costs of blocks are one profile's, whatever else is borrowed.
+    /// The costs per block size all come from one profile.
     #[test]
     fn this_machine_has_costs_of_blocks() {
         let profile = profile().unwrap();

@@ -1,4 +1,4 @@
-//! `mmtwin verify`: the twin against a real kernel, counter by counter.
+//! `mmtwin verify`: compares the twin's counters with a real kernel's, counter by counter.
 
 use crate::arguments::{in_words, published};
 use crate::failure::Failure;
@@ -21,35 +21,35 @@ use verdict::{Verdict, difference};
 pub mod processes;
 mod verdict;
 
-/// Compare the twin's counters with those of the kernel that runs here (needs root), or of recorded ones
+/// Compare the twin's counters with those of the running kernel (needs root), or of recordings
 #[derive(clap::Args)]
 #[command(after_help = "\
-pcp: workloads run on this kernel and are recorded; the twin replays what they asked for, with
-this machine's zones and settings, and its counters stand beside the kernel's.
+pcp: workloads run and are recorded on this kernel; the twin replays their allocations with this
+machine's zones and settings, and its counters are compared with the kernel's.
 
-hugetlb: the pool of 2 MiB pages is resized, with and without vmemmap optimisation, and what
-each write made the kernel do stands beside what it makes the twin do: flushes of all CPUs,
-pages allocated and freed. The pool must be empty and is so again afterwards, whatever happens.
+hugetlb: the pool of 2 MiB pages is resized with and without vmemmap optimisation. For each write,
+the TLB flushes on all CPUs and the pages allocated and freed are compared. The pool must be empty
+at the start, and is emptied again however the command ends.
 
-reclaim: sequences of accesses to a file run in a memory cgroup that it does not fit into; for each
-access, was the page there, and which pages had to go? The same in the twin.
+reclaim: sequences of accesses to a file run in a memory cgroup that is smaller than the file. For
+each access, hit or miss and the evicted pages are compared.
 
-readahead: a file is read in several ways; for each read, which pages came in? The same in the twin.
+readahead: a file is read in several ways. For each read, the pages that were read in are compared.
 
-numa: hint faults and scan passes of programs on several nodes; what is decided about each
-stands beside what the twin decides. With --qemu, each kernel is booted twice for each program:
-once to record every decision, once for what comes of them over time.
+numa: programs run on several nodes. The decisions on each NUMA hinting fault and each scan pass are
+compared. With --qemu, each kernel boots twice for each program: once to record every decision, once
+to record the effect of the decisions over time.
 
 folios: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
-folios enabled; which folios are there, how many faults it took and what the kernel counted
-stands beside the twin's.
+folios enabled. The resulting folios, the number of page faults and the kernel's counters are
+compared.
 
-Where the kernel cannot be asked (no root, no tracefs, a pool in use), recordings that come with
-the source are judged instead, and the report says so.
+If the running kernel cannot be observed (no root, no tracefs, a pool in use), the recordings in the
+source tree are used instead, and the report says so.
 
-The last line says how many numbers were compared, how many are within the mechanism's bound, and
-which is furthest off. Exit codes: 0 none is outside, 1 some are, or something failed, 2 asked for
-something impossible.
+The last line says how many counters were compared, how many are within the mechanism's bound, and
+which is the furthest off. Exit codes: 0 none is outside its bound, 1 some are, or an error, 2
+impossible request.
 
 Examples:
   mmtwin verify pcp
@@ -66,25 +66,25 @@ pub struct Arguments {
     #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()))]
     mechanism: String,
 
-    /// Only this workload: of pcp page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2, others have none to choose;
-    /// may be given several times
+    /// Run only this workload of pcp (page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2); other
+    /// mechanisms have no choice; may be given several times
     #[arg(long = "workload", value_name = "NAME", conflicts_with = "recorded")]
     workloads: Vec<String>,
 
-    /// Judge recordings instead of the kernel that runs here
+    /// Compare with recordings instead of the running kernel
     #[arg(long)]
     recorded: bool,
 
-    /// Ask Debian's kernels 6.1, 6.12 and 6.18 instead, emulated by QEMU; reclaim and numa only, takes a quarter of an hour
-    /// and a download
+    /// Compare with Debian's kernels 6.1, 6.12 and 6.18, emulated by QEMU (only reclaim and numa); takes a
+    /// quarter of an hour and a download
     #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
     qemu: bool,
 
-    /// With --qemu: boot kernels again that were booted before
+    /// With --qemu: boot all kernels again, even if they were recorded before
     #[arg(long, requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
     fresh: bool,
 
-    /// Directory of recordings [default: those that come with the source]
+    /// Directory of the recordings [default: those in the source tree]
     #[arg(long, value_name = "DIR")]
     recordings: Option<PathBuf>,
 
@@ -101,9 +101,8 @@ struct View<'a> {
     verdict: &'a Verdict,
 }
 
-/// Verifies.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    live::rollback::put_back_left().context("what a killed mmtwin left")?;
+    live::rollback::put_back_left().context("cannot undo the changes that a killed mmtwin left behind")?;
     let mechanism = find(&arguments.mechanism)?;
     let verification = verification(mechanism);
     let asked = arguments.asked(mechanism)?;
@@ -135,7 +134,6 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
 }
 
-/// The mechanism named `name`.
 fn find(name: &str) -> Result<Mechanism, Failure> {
     Mechanism::find(name).ok_or_else(|| {
         let error = TablesError::UnknownMechanism { name: name.into() };
@@ -143,19 +141,19 @@ fn find(name: &str) -> Result<Mechanism, Failure> {
     })
 }
 
-/// What only `mmtwin verify` has.
+/// The mechanisms that `verify` knows in addition to those with published tables.
 fn unpublished() -> String {
     let of_verify_alone = Mechanism::ALL.into_iter().filter(|it| published().all(|other| other != *it));
     of_verify_alone.map(Mechanism::name).collect::<Vec<_>>().join(", ")
 }
 
 impl Arguments {
-    /// Which kernels judge.
+    /// Which kernel to compare with: the running one, recordings, or emulated ones.
     fn by(&self, asked: &Verification) -> Result<By, Failure> {
         if self.qemu && !asked.is_emulated {
             let emulated = Mechanism::ALL.into_iter().filter(|it| verification(*it).is_emulated);
             let names = in_words(emulated, "and");
-            let message = format!("--qemu: only {names} are verified in emulation; leave it out");
+            let message = format!("--qemu: only {names} have emulated kernels; leave the option out");
             return Err(Failure::input(message));
         }
         Ok(match (self.recorded, self.qemu) {
@@ -165,18 +163,17 @@ impl Arguments {
         })
     }
 
-    /// What is asked of a mechanism.
+    /// Collects the options that apply to `mechanism`.
     fn asked(&self, mechanism: Mechanism) -> Result<Asked, Failure> {
         if !self.workloads.is_empty() && mechanism != Mechanism::Pcp {
             let name = mechanism.name();
-            let message =
-                format!("--workload: {name} runs all it has; only pcp has workloads to choose from");
+            let message = format!("--workload: {name} has no workloads to choose from; only pcp has");
             return Err(Failure::input(message));
         }
         let workload =
             |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
         Ok(Asked {
-            program: std::env::current_exe().context("the path of this program")?,
+            program: std::env::current_exe().context("cannot find the path of this program")?,
             workloads: self.workloads.iter().map(workload).collect::<Result<_, _>>()?,
             recordings: self.recordings.clone().unwrap_or_else(default_directory),
         })
@@ -207,7 +204,7 @@ fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
     let causes = causes(&report.entries);
     if !causes.is_empty() {
         let mut grid =
-            Grid::new(&["what no tracepoint shows, was put right, or explains a difference", "how often"]);
+            Grid::new(&["not observable by tracepoints, corrected, or explains a difference", "how often"]);
         causes.iter().for_each(|(cause, n)| grid.row([cause.description().to_string(), n.to_string()]));
         pieces.push(grid.render());
     }
@@ -219,17 +216,18 @@ fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
     pieces.join("\n\n")
 }
 
-/// How many cases agree.
+/// The sentence on how many cases agree.
 fn of_cases(Cases { exact, differing, disturbed }: Cases) -> String {
     let all = exact + differing + disturbed;
     let others = match disturbed {
         0 => String::new(),
-        _ => format!("; {disturbed} were disturbed by other processes and may be either"),
+        _ => format!("; {disturbed} were disturbed by other processes and are not judged"),
     };
     format!("{all} cases: {exact} agree exactly, {differing} differ{others}")
 }
 
-/// Every cause, with the largest number that one entry of a case has: entries of a case share them.
+/// The count of every cause. The entries of a case share their causes, so the largest count within a case is
+/// taken.
 fn causes(entries: &[Entry]) -> Vec<(Cause, u64)> {
     let mut by_case: BTreeMap<(Cause, &str), u64> = BTreeMap::new();
     for entry in entries {
@@ -253,7 +251,7 @@ mod tests {
         assert_eq!(of_cases(cases), "521 cases: 520 agree exactly, 1 differ");
         cases.disturbed = 3;
         let disturbed =
-            "524 cases: 520 agree exactly, 1 differ; 3 were disturbed by other processes and may be either";
+            "524 cases: 520 agree exactly, 1 differ; 3 were disturbed by other processes and are not judged";
         assert_eq!(of_cases(cases), disturbed);
     }
 }

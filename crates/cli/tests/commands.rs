@@ -1,4 +1,4 @@
-//! What the commands print, to the letter: see the files in cmd/.
+//! Snapshot tests of the commands' output: the files in cmd/.
 
 #[test]
 fn commands() {

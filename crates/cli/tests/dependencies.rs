@@ -1,6 +1,6 @@
-//! What comes into mmtwin from others is what deny.toml allows, and no newer than the promised Rust.
+//! Every dependency has a licence that deny.toml allows, and requires no newer Rust than mmtwin promises.
 //!
-//! `cargo deny` says the same and more, but takes minutes to build, so it waits for `make nightly`.
+//! `cargo deny` checks the same and more, but takes minutes to build, so it is left to `make nightly`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages that are built, as Cargo.lock has them; no network is needed, as this test was built from them.
+/// The packages in Cargo.lock; needs no network, because this test was built from them.
 fn packages() -> Vec<Value> {
     let rules = rules();
     let target = rules["graph"]["targets"][0].as_str().unwrap();
@@ -35,8 +35,8 @@ fn strings(list: &toml::Value) -> BTreeSet<&str> {
     list.as_array().unwrap().iter().map(|entry| entry.as_str().unwrap()).collect()
 }
 
-/// Whether a licence can be had on these terms: of each part that AND joins, one of those between OR. Where both stand in one
-/// expression this asks for more than SPDX does, never for less.
+/// Whether an SPDX licence expression is allowed: for each part joined by AND, one of its OR alternatives
+/// must be. For expressions that mix AND and OR this is stricter than SPDX, never laxer.
 fn is_allowed(licence: &str, allowed: &BTreeSet<&str>) -> bool {
     let licence = licence.replace(['(', ')'], "").replace('/', " OR ");
     let mut parts = licence.split(" AND ");

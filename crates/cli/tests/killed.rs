@@ -1,13 +1,15 @@
-//! Whatever kills `mmtwin verify`, at any moment, leaves the machine as it was, at the latest when mmtwin starts again. Without root or
-//! what the kernel must have, the test says so and does nothing.
+//! Kills `mmtwin verify` in different ways at random times: the machine must be restored, at the latest when
+//! mmtwin starts again. Without root or the kernel features that it takes, the test is skipped with a
+//! message.
 //!
 //! ```text
-//!   round 1   verify folios    SIGKILL at 0.31 s                 the shell beside it puts back
-//!   round 2   verify pcp       all its processes at 0.87 s       mmtwin starts once more, and puts back
-//!   round 3   verify hugetlb   SIGHUP at 0.02 s                  it ends, and has put back
+//!   round 1   verify folios    SIGKILL after 0.31 s              its guard, a shell, restores the machine
+//!   round 2   verify pcp       all processes after 0.87 s        mmtwin restores it at its next start
+//!   round 3   verify hugetlb   SIGHUP after 0.02 s               it restores the machine before it exits
 //! ```
 //!
-//! Commands, signals and moments are drawn with a fixed seed. A few rounds are tried unless `MMTWIN_KILLS` says how many.
+//! Commands, signals and times are drawn with a fixed seed. `MMTWIN_KILLS` sets the number of rounds; the
+//! default is a few.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,23 +26,23 @@ use rustix::process::{Pid, Signal, kill_process};
 const SEED: u64 = 1;
 const FEW_ROUNDS: u32 = 9;
 const COMMANDS: [&[&str]; 3] = [&["folios"], &["hugetlb"], &["pcp", "--workload", "page_fault1-1cpu"]];
-/// Told to all processes that a round starts.
+/// An environment variable that all processes started in a round inherit.
 const MARK: &str = "MMTWIN_TEST_OF_KILLS";
-/// In which it must have ended, and put back what it had changed.
+/// Time limit for the command to exit and for the machine to be restored.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a user may have set, and what the kernel raises when it starts khugepaged.
+/// A setting that the user may have changed, and that the kernel raises when it starts khugepaged.
 const MIN_FREE_KBYTES: &str = "/proc/sys/vm/min_free_kbytes";
 const OF_USER: &str = "40000";
 
-/// How a note of what is to be put back is called among what is left.
+/// What a rollback note is called in the list of leftovers.
 const NOTE: &str = "a note";
 
-/// How a process is ended.
+/// How a command is killed.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
-    /// It gets a signal.
+    /// One signal to the command itself.
     Alone(Signal),
-    /// It, its shell and all other processes that it has started are killed.
+    /// SIGKILL to the command, its guard and all other processes that it has started.
     Together,
 }
 
@@ -55,7 +57,7 @@ const BLOWS: [Blow; 8] = [
     Blow::Alone(Signal::QUIT),
 ];
 
-/// All that a command could have changed.
+/// The state of the machine that a command could have changed.
 #[derive(Debug, PartialEq)]
 struct Machine {
     settings: BTreeMap<PathBuf, String>,
@@ -72,7 +74,7 @@ impl Machine {
         Machine { settings, is_tracefs_mounted: mounts.contains(" tracefs ") }
     }
 
-    /// What is not as it was `before`.
+    /// Everything that differs from `before`.
     fn differences(&self, before: &Machine) -> Vec<String> {
         let mut differences = Vec::new();
         for (path, value) in &before.settings {
@@ -88,7 +90,8 @@ impl Machine {
     }
 }
 
-/// The files that can be written and read. Others are counters, and so are some of those.
+/// Reads all files that are both readable and writable. Read-only files are counters, and so are some of the
+/// writable ones.
 fn read_settings(place: &Path, settings: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let (path, metadata) = (entry.path(), entry.metadata().unwrap());
@@ -108,7 +111,7 @@ fn read_settings(place: &Path, settings: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// A setting that gets its value back at the end of the test.
+/// A setting that is restored at the end of the test.
 struct OfUser(String);
 
 impl OfUser {
@@ -127,7 +130,7 @@ impl Drop for OfUser {
 
 struct Round {
     number: u32,
-    /// Where it has its temporary files.
+    /// Its TMPDIR.
     place: tempfile::TempDir,
 }
 
@@ -143,7 +146,7 @@ impl Round {
         format!("{}-{}", std::process::id(), self.number)
     }
 
-    /// The processes of this round, but for those that have ended and are waited for.
+    /// The running processes of this round, without zombies.
     fn processes(&self) -> Vec<Pid> {
         let mark = format!("{MARK}={}", self.mark());
         let has_mark = |pid: &i32| {
@@ -155,7 +158,7 @@ impl Round {
         pids.filter(has_mark).filter_map(Pid::from_raw).collect()
     }
 
-    /// Strikes, and says how many notes were left at that moment.
+    /// Kills the command, and returns how many rollback notes existed at that time.
     fn strike(&self, child: &mut Child, blow: Blow) -> usize {
         let pid = Pid::from_child(child);
         match blow {
@@ -163,7 +166,7 @@ impl Round {
                 let _ = kill_process(pid, signal);
             }
             Blow::Together => {
-                // None can start another while all are found.
+                // Repeated because a process may have started another one while they were collected.
                 loop {
                     let processes = self.processes();
                     processes.iter().for_each(|&pid| {
@@ -186,7 +189,7 @@ impl Round {
         notes_of(pid)
     }
 
-    /// What is left of this round and of process `pid`.
+    /// What is left over from this round and from process `pid`.
     fn left(&self, pid: Pid, before: &Machine) -> Vec<String> {
         let mut left = Machine::now().differences(before);
         left.extend(self.processes().iter().map(|pid| format!("process {}", pid.as_raw_nonzero())));
@@ -205,7 +208,7 @@ impl Round {
     }
 }
 
-/// Notes of what a process has to put back.
+/// The rollback notes of a process.
 fn notes_of(pid: Pid) -> usize {
     let own = format!("process\t{}\t", pid.as_raw_nonzero());
     let notes = fs::read_dir("/run/mmtwin").into_iter().flatten().flatten();
@@ -227,7 +230,7 @@ fn whatever_kills_it_leaves_the_machine_as_it_was() {
         let round = Round { number, place: tempfile::tempdir_in("/var/tmp").unwrap() };
         let words = COMMANDS[number as usize % COMMANDS.len()];
         let blow = BLOWS[number as usize % BLOWS.len()];
-        // Half of the moments are early, when all is being prepared.
+        // Half of the kills are early, during setup.
         let most = if random.random() { 150 } else { 2500 };
         let moment = Duration::from_millis(random.random_range(0..most));
         let name = format!("round {number}: verify {}, {blow:?} after {moment:?}", words.join(" "));
@@ -258,7 +261,8 @@ fn whatever_kills_it_leaves_the_machine_as_it_was() {
             let start = Instant::now();
             loop {
                 let left = round.left(pid, &before);
-                // Where it ended before there was a shell, nothing was changed, and the next start removes the note.
+                // If the command was killed before the guard started, nothing was changed, and the next start
+                // removes the note.
                 if left.iter().all(|what| what == NOTE) {
                     break;
                 }

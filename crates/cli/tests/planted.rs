@@ -1,11 +1,12 @@
-//! What somebody has planted where `mmtwin verify --qemu` could look for its emulator is not run.
+//! `mmtwin verify --qemu` must not run a program that another user has placed where it looks for its
+//! emulator.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A program where the emulator is kept below `cache`, which leaves a file if it is run.
+/// Places a program in the emulator's directory below `cache`; if it is run, it creates the file `run`.
 fn plant(cache: &Path, run: &Path) {
     let program = cache.join("mmtwin/qemu/bookworm-backports/usr/bin/qemu-system-x86_64");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
@@ -14,7 +15,7 @@ fn plant(cache: &Path, run: &Path) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The exit code and what is said on stderr; with no programs of the machine's own.
+/// The exit code and stderr of `mmtwin verify --qemu` with an empty PATH.
 fn verify(set: impl Fn(&mut Command) -> &mut Command) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mmtwin"));
     command

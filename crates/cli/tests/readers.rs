@@ -1,20 +1,20 @@
-//! Every reader of foreign bytes has a fuzz target.
+//! Every function that reads untrusted bytes has a fuzz target.
 //!
 //! ```text
 //!   crates/*/src/**.rs ──► functions that open, unpack or parse ──┐
-//!                                                                 ├── are the same
-//!   fuzz/readers.toml  ──► functions, and what feeds them ────────┘
-//!                                              └─► fuzz/fuzz_targets/*.rs, each of them named
+//!                                                                 ├── must be equal
+//!   fuzz/readers.toml  ──► functions and their fuzz targets ──────┘
+//!                                              └─► fuzz/fuzz_targets/*.rs, all of them listed
 //! ```
 //!
-//! A function counts as a reader by the look of its code, see [`OPENING`] and [`PARSING`]. One that is new, or is gone, fails
-//! this test until fuzz/readers.toml says what feeds it: a target, or why it needs none.
+//! Readers are recognised by their source text, see [`OPENING`] and [`PARSING`]. A new or removed reader
+//! fails this test until fuzz/readers.toml names its target, or the reason why it needs none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a function calls that opens or unpacks a file, or parses a document.
+/// Calls that open or unpack a file, or parse a document.
 const OPENING: [&str; 14] = [
     "File::open(",
     "fs::read(",
@@ -32,23 +32,23 @@ const OPENING: [&str; 14] = [
     "ParquetMetaDataReader::",
 ];
 
-/// What the name of a function begins with that makes something of bytes or text.
+/// Prefixes of names of functions that parse bytes or text.
 const PARSING: [&str; 6] = ["parse", "decode", "from_str", "from_bytes", "from_reader", "load"];
 
-/// In what form bytes and text are handed over.
+/// Types of parameters that carry bytes or text.
 const CONTENT: [&str; 5] = ["&str", "&'a str", "[u8]", "Bytes", "Read"];
 
-/// Where fuzz/readers.toml has readers that no target feeds, by reason.
+/// The section of fuzz/readers.toml for readers without a target, by reason.
 const NONE: &str = "none";
 
-/// Functions by file.
+/// Function names by file.
 type Readers = BTreeMap<String, BTreeSet<String>>;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The sources of a crate, without tests.
+/// The source files of a crate, without tests.
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -60,7 +60,6 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The readers in a source file.
 fn readers(source: &str) -> BTreeSet<String> {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut readers = BTreeSet::new();
@@ -95,7 +94,7 @@ fn is_declaration(line: &str) -> bool {
     words.next() == Some("fn") || line.trim_start().starts_with("pub(") && line.contains(") fn ")
 }
 
-/// The readers of each target, and those of none by reason.
+/// The readers in fuzz/readers.toml: by target, and by the reason why there is none.
 fn listed() -> (BTreeMap<String, Readers>, BTreeMap<String, Readers>) {
     let text = fs::read_to_string(root().join("fuzz/readers.toml")).unwrap();
     let mut document: toml::Table = text.parse().unwrap();
@@ -151,7 +150,6 @@ fn every_target_is_there_and_has_a_reader_and_seeds() {
     }
 }
 
-/// Readers are known by their look.
 #[test]
 fn a_new_reader_is_seen() {
     let readers = |source: &str| readers(source).into_iter().collect::<Vec<_>>();

@@ -1,7 +1,8 @@
-//! Kills recorders at random moments, and starts one more: nothing may be left, and every spool can be recovered by the
-//! command that is printed. Without root or tracefs the test says so and does nothing.
+//! Kills recorders at random times and then starts another one: nothing of the killed one may be left in
+//! tracefs, and every spool directory must be recoverable by the command that the error message suggests.
+//! Without root or tracefs the test is skipped with a message.
 //!
-//! `MMTWIN_KILLS=100` kills as many; a few otherwise.
+//! `MMTWIN_KILLS=100` kills 100 recorders; the default is a few.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,17 +20,17 @@ use workload::trace::TraceReader;
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 const NOTES: &str = "/run/mmtwin";
 
-/// Forks, executes and allocates for about a second.
+/// A command that forks, execs and allocates for about a second.
 const COMMAND: &str =
     "for i in 1 2 3 4 5 6 7 8; do /bin/true; dd if=/dev/zero of=/dev/null bs=4M count=1; sleep 0.1; done";
 
-/// Who is killed.
+/// Which processes are killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Victim {
     Recorder,
-    /// The same, which nobody waits for before the next start.
+    /// The recorder only, and it stays a zombie: nobody waits for it before the next one starts.
     Zombie,
-    /// All that it started too: its guard and the command.
+    /// The recorder and everything that it started: its guard and the recorded command.
     Family,
 }
 
@@ -49,17 +50,17 @@ fn children(pid: u32) -> Vec<i32> {
         .collect()
 }
 
-/// Kills `child` in the middle of whatever it does.
+/// Kills `child` in whatever state it is in.
 fn kill(child: &mut Child, victim: Victim) {
     if victim == Victim::Family {
-        // Stopped, it starts nobody while its children are looked for.
+        // A stopped process starts no children while they are being looked for.
         let _ = kill_process(Pid::from_child(child), Signal::STOP);
         for pid in children(child.id()).into_iter().filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
     let _ = kill_process(Pid::from_child(child), Signal::KILL);
-    // Its threads end one after another, and with the last of them its locks.
+    // The threads of a process exit one by one; its file locks are released with the last one.
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(child)), ended).unwrap();
     if victim != Victim::Zombie {
@@ -67,7 +68,7 @@ fn kill(child: &mut Child, victim: Victim) {
     }
 }
 
-/// Names in a directory that begin with one of mmtwin's.
+/// Entries of a directory whose name is one that mmtwin creates.
 fn of_mmtwin(directory: &str) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_own = |path: &PathBuf| {
@@ -77,7 +78,8 @@ fn of_mmtwin(directory: &str) -> BTreeSet<PathBuf> {
     entries.filter(is_own).collect()
 }
 
-/// What was not there before. Other processes may record meanwhile, so it is asked again and again for a while.
+/// New entries since `before`. Other processes may be recording too, so their entries are given some time to
+/// disappear.
 fn left(before: &BTreeSet<PathBuf>, directory: &str) -> Vec<PathBuf> {
     let begin = Instant::now();
     loop {
@@ -89,7 +91,7 @@ fn left(before: &BTreeSet<PathBuf>, directory: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The command in backquotes that an error gives, run by a shell.
+/// Runs the command in backquotes from an error message in a shell.
 fn run_printed(output: &Output) -> Output {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let command = text.split('`').nth(1).unwrap_or_else(|| panic!("no command in {text}"));

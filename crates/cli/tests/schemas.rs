@@ -1,6 +1,6 @@
-//! What the commands print as JSON is what schemas/ says.
+//! JSON output conforms to schemas/.
 //!
-//! The schemas allow no member that they do not name, so one that is new fails until its schema has it.
+//! The schemas allow no members besides those they name, so a new member fails until it is in its schema.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn schema(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What of `document` is not as `schema` says.
+/// The first place where `document` does not conform to `schema`.
 fn check(schema: &Value, document: &Value) -> Result<(), String> {
     let validator = jsonschema::validator_for(schema).unwrap();
     let errors: Vec<String> =
@@ -27,7 +27,7 @@ fn mmtwin(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A scenario that takes milliseconds.
+/// A scenario that runs for a few milliseconds.
 fn tiny() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let text = include_str!("cmd/compare.in/tiny.toml");
@@ -152,7 +152,7 @@ fn results_are_kept_and_taken_up_again() {
     }
 }
 
-/// A trace of libCacheSim's records: a loop over 40 pages.
+/// An access trace in libCacheSim's oracleGeneral format: a loop over 40 pages.
 fn access_trace(directory: &Path) {
     let record = |time: u32| {
         let object = u64::from(time % 40) + 1;
@@ -178,7 +178,7 @@ fn mrc() {
         run(&["--policies", "belady,lru", "--sizes", "40,20", "--results", "out", "--plot", "a.svg"]);
     let points = document["points"].as_array().unwrap();
     let misses: Vec<_> = points.iter().map(|point| point["misses"].as_u64().unwrap()).collect();
-    // A loop: LRU hits if all of it fits, never if not.
+    // LRU hits on every repetition of a loop if all of it fits into memory, and never otherwise.
     assert_eq!((misses[1], misses[2], misses[3]), (40, 4000, 40));
     assert!((40..4000).contains(&misses[0]));
     assert!(directory.path().join("out/mrc.parquet").exists());
@@ -189,7 +189,8 @@ fn mrc() {
     assert_eq!(run(&["--jobs", "1"]), run(&["--jobs", "2"]));
 }
 
-/// A record names the next access to its page; a trace that ends before it is a part of a longer one.
+/// Each record names the next access to its page; if that is beyond the end, the trace is an excerpt of a
+/// longer one.
 #[test]
 fn mrc_of_a_part() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What reaches a terminal, a pipe or nobody: output that cannot be written, and text that is not ours.
+//! Output to a terminal, a pipe or a closed stdout: write errors, and text from elsewhere.
 
 use proptest::prelude::*;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A directory with a scenario that takes milliseconds, its machine and a trace of four accesses.
+/// A directory with a scenario that runs for milliseconds, its machine and a trace of four accesses.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     for (name, content) in [
@@ -32,7 +32,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs the command with streams redirected as a shell does it.
+/// Runs the command with redirections in shell syntax.
 fn redirected(place: &Path, arguments: &[&str], streams: &str) -> Output {
     let script = format!("exec \"$0\" \"$@\" {streams}");
     Command::new("sh")
@@ -44,7 +44,7 @@ fn redirected(place: &Path, arguments: &[&str], streams: &str) -> Output {
         .unwrap()
 }
 
-/// Every command that prints, and what it exits with.
+/// Every command that prints to stdout, and its exit code.
 const PRINTING: [(&[&str], i32); 17] = [
     (&["--help"], 0),
     (&["--version"], 0),
@@ -65,7 +65,7 @@ const PRINTING: [(&[&str], i32); 17] = [
     (&["verify", "hugetlb", "--recorded", "--json"], 0),
 ];
 
-/// Commands that fail before they print.
+/// Commands that fail before they print anything.
 const FAILING: [(&[&str], i32); 5] = [
     (&[], 2),
     (&["nothing"], 2),
@@ -83,9 +83,9 @@ fn output_that_cannot_be_written_is_a_failure_and_nothing_is_a_panic() {
         assert_eq!(plain.status.code(), Some(code), "{arguments:?}: {}", shown(&plain.stderr));
         assert!(!plain.stdout.is_empty(), "{arguments:?}");
         for (streams, code, says) in [
-            (">&-", 1, "error: stdout cannot be written: it is closed\n"),
-            (">/dev/full", 1, "error: stdout cannot be written: No space left on device (os error 28)\n"),
-            ("1</dev/null", 1, "error: stdout cannot be written: Bad file descriptor (os error 9)\n"),
+            (">&-", 1, "error: cannot write to stdout: it is closed\n"),
+            (">/dev/full", 1, "error: cannot write to stdout: No space left on device (os error 28)\n"),
+            ("1</dev/null", 1, "error: cannot write to stdout: Bad file descriptor (os error 9)\n"),
             (">&- 2>&-", 1, ""),
             (">/dev/full 2>/dev/full", 1, ""),
             (">/dev/null", 0, ""),
@@ -152,13 +152,14 @@ const HOSTILE: [&str; 23] = [
     "表",
 ];
 
-/// What a terminal obeys, alone and in the sequences that it is known for; no file's name has a slash.
+/// Text with characters that a terminal interprets, alone and in known escape sequences; no slashes, because
+/// it is used in file names.
 fn hostile_text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&HOSTILE[..]), 1..6)
         .prop_map(|pieces| "\x1b".to_string() + &pieces.concat())
 }
 
-/// Every way for a text that is not ours into the command; a case is its arguments.
+/// Every way in which text from elsewhere gets into the command; each case is a list of arguments.
 fn with_hostile_text(place: &Path, text: &str) -> Vec<Vec<OsString>> {
     let escaped = toml::Value::String(text.into()).to_string();
     let write = |name: &str, content: &str| {
@@ -299,7 +300,7 @@ proptest! {
         let place = place();
         let mut spelled = 0;
         let mut cases = with_hostile_text(place.path(), &text);
-        // Names that are no UTF-8.
+        // File names that are not valid UTF-8.
         let no_text = OsString::from_vec([text.as_bytes(), b"\xff\x1b[2J"].concat());
         for command in ["run", "mrc", "replay", "verify", "nothing"] {
             cases.push(vec![command.into(), no_text.clone()]);
@@ -318,7 +319,7 @@ proptest! {
     }
 }
 
-/// However long a line of a file or a name is, an error is not.
+/// An error message stays short even if a line of a file or a name is long.
 #[test]
 fn errors_are_short() {
     let place = place();

@@ -1,5 +1,5 @@
-//! `mmtwin verify reclaim` on the kernel that the tests run on. Without root, tracefs or memory cgroups it says so and does
-//! nothing.
+//! `mmtwin verify reclaim` on the kernel that runs the tests. Without root, tracefs or memory cgroups the
+//! test is skipped with a message.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// On a disk, as temporary files in memory are no page cache.
+/// A directory on disk, because files in tmpfs are not ordinary page cache.
 fn place() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
 }
@@ -18,7 +18,7 @@ fn mmtwin(place: &Path) -> Command {
     command
 }
 
-/// Nothing of process `pid` is left: no file, no memory cgroup, no tracing instance.
+/// Checks that process `pid` has left no file, memory cgroup or tracing instance.
 fn check_nothing_left(pid: u32, place: &Path) {
     assert_eq!(std::fs::read_dir(place).unwrap().count(), 0);
     for parent in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/kernel/tracing/instances"] {
@@ -28,7 +28,7 @@ fn check_nothing_left(pid: u32, place: &Path) {
     }
 }
 
-/// One test, because pages of the file are counted while nobody else may trace with the same name.
+/// This is one test because the file's pages are counted in tracing instances whose names must be unique.
 #[test]
 fn the_running_kernel_judges_and_is_left_as_it_was() {
     let place = place();
@@ -36,7 +36,7 @@ fn the_running_kernel_judges_and_is_left_as_it_was() {
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // How close it comes depends on what else runs here.
+    // How close the twin gets depends on the other load of the machine.
     assert_eq!(output.status.code(), Some(if report["verdict"]["outside"] == 0 { 0 } else { 1 }));
     if let Some(reason) = report["fallback"].as_str() {
         eprintln!("skipped: {reason}");
@@ -48,7 +48,7 @@ fn the_running_kernel_judges_and_is_left_as_it_was() {
         let found = entries.iter().find(|entry| entry["case"] == case && entry["counter"] == counter);
         found.unwrap()["kernel"].as_u64().unwrap()
     };
-    // Belady's optimum is the least; other tasks make the kernel's own number vary from run to run.
+    // Belady's optimum is the lower limit; other tasks make the kernel's number vary between runs.
     for (case, least, most) in [
         ("zipf-classic", 18_800, 36_000),
         ("loop-classic", 44_300, 200_000),
@@ -61,7 +61,7 @@ fn the_running_kernel_judges_and_is_left_as_it_was() {
     }
 
     let mut child = mmtwin(place.path()).stdout(Stdio::null()).spawn().unwrap();
-    // The file is there: a case is being recorded.
+    // The file exists while a case is being recorded.
     while std::fs::read_dir(place.path()).unwrap().count() == 0 && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! `--fail-if`: how far a metric may be from the first column, for scripts that stop at a regression.
+//! `--fail-if`: the limit of a change from the first column, for scripts that stop at a regression.
 
 use crate::number::change;
 use lab::comparison::Comparison;
@@ -6,10 +6,9 @@ use mm::sysctl::most_like;
 use sim::metric::{METRICS, Metric};
 use std::str::FromStr;
 
-/// `score < -2 %`: a metric and the change from which on a comparison fails.
+/// A metric and the change beyond which a comparison fails, such as `score < -2 %`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// The metric.
     pub metric: &'static Metric,
     side: Side,
     limit: Limit,
@@ -23,9 +22,9 @@ enum Side {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// Of the first column's value.
+    /// Relative to the first column's value.
     Percent(f64),
-    /// In the metric's unit, or in points of a percentage.
+    /// In the metric's unit, or in percentage points.
     Difference(f64),
 }
 
@@ -49,8 +48,8 @@ impl FromStr for Threshold {
 }
 
 impl Threshold {
-    /// A line for each column whose change is beyond it. A change that chance alone may have made does not count, where there are
-    /// enough seeds to tell.
+    /// A line for each column whose change is beyond the limit. If there are enough seeds for a test, only significant changes
+    /// count.
     pub fn exceeded(&self, comparison: &Comparison) -> Vec<String> {
         let beyond = |value: f64, limit: f64| match self.side {
             Side::Above => value > limit,

@@ -1,4 +1,5 @@
-//! `mmtwin study equilibrium`: a table of all arms and variants, a picture, and a sentence for each control and hypothesis.
+//! `mmtwin study equilibrium`: a table of all scenarios and variants, a plot, and a sentence for each control
+//! and hypothesis.
 
 use super::{Arguments, Ground};
 use crate::failure::Failure;
@@ -19,7 +20,7 @@ use sim::metric::{
 };
 use std::collections::BTreeMap;
 
-/// What the table has; JSON has everything.
+/// The columns of the table; JSON has all metrics.
 const COLUMNS: [Metric; 9] = [
     PREFERRED_SUCCESS_EARLY,
     PREFERRED_SUCCESS,
@@ -32,7 +33,7 @@ const COLUMNS: [Metric; 9] = [
     FAULTS_PER_PAGE,
 ];
 
-/// Points of a line of the plot.
+/// Number of points per line of the plot.
 const STRETCHES: usize = 50;
 
 #[derive(Serialize)]
@@ -53,18 +54,17 @@ struct Arm<'a> {
     metrics: BTreeMap<&'static str, Estimate>,
 }
 
-/// A mean over seeds, and its 95 % interval if there are several.
+/// The mean over seeds, and its 95 % interval if there is more than one seed.
 #[derive(Serialize)]
 struct Estimate {
     mean: f64,
     interval: Option<Interval>,
 }
 
-/// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.only.is_some() {
         return Err(Failure::input(
-            "--only: the verdicts of equilibrium need all its scenarios; leave it out",
+            "--only: equilibrium needs all its scenarios to decide its hypotheses; leave the option out",
         ));
     }
     let mut runs = Runs::new();
@@ -91,7 +91,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&pieces.join("\n\n"))
 }
 
-/// The variants of records, in order.
+/// The variants of `records` in order of appearance.
 fn variants(records: &[Record]) -> Vec<&str> {
     let mut variants: Vec<&str> = Vec::new();
     for record in records {
@@ -120,7 +120,7 @@ fn arms<'a>(scenario: &'a str, records: &'a [Record]) -> Vec<Arm<'a>> {
     variants(records).into_iter().map(of).collect()
 }
 
-/// All arms and variants: means over seeds, and by how much their 95 % intervals reach beyond them.
+/// One row for each scenario and variant: mean over seeds and half the width of its 95 % interval.
 fn table(runs: &Runs) -> Grid {
     let mut grid = Grid { more_labels: 1, ..Grid::new(&["scenario", "variant"]) };
     grid.header.extend(COLUMNS.iter().map(crate::run::title));
@@ -144,7 +144,8 @@ fn table(runs: &Runs) -> Grid {
     grid
 }
 
-/// How often the preferred order was had in each stretch of the run, means over seeds with their 95 % intervals.
+/// The success rate of allocations of the preferred order over the course of the run: mean over seeds with
+/// its 95 % interval.
 fn chart(records: &[Record]) -> Chart {
     let samples = |record: &'_ Record| -> Vec<(f64, f64)> {
         let of = record.series.iter().filter(|point| point.name == PREFERRED_SUCCESS.name);
@@ -173,7 +174,7 @@ fn chart(records: &[Record]) -> Chart {
         line
     };
     Chart {
-        title: format!("{LONGEST}: faults with room for 64 KiB that got it"),
+        title: format!("{LONGEST}: faults with room for a 64 KiB folio that got one"),
         x: "memory turned over, times",
         is_x_logarithmic: false,
         y: "%",

@@ -15,14 +15,15 @@ use std::collections::BTreeMap;
 /// Answer a question that takes several scenarios
 #[derive(clap::Args)]
 #[command(after_help = "\
-equilibrium: do more fallback orders cost a system that runs for long its folios of 64 KiB? Thirteen
-scenarios, 20 seeds each, with a verdict on each hypothesis. A plot shows how often they were had
-over the longest of them.
+equilibrium: do more fallback orders cost a long-running system its 64 KiB folios? Thirteen
+scenarios with 20 seeds each decide each hypothesis. The plot shows the allocation success rate over
+the longest scenario.
 
-pid-filter: on which kernels does NUMA balancing starve memory that no thread faulted in lately? A
-map of sharing, threads and run time, each kernel against the one that scans all. All of it takes
-half an hour of CPU time.
+pid-filter: on which kernels does NUMA balancing starve VMAs in which no thread has had a hinting
+fault recently? A table over sharing, threads and run time compares each kernel with one that scans
+everything. All of it takes half an hour of CPU time.
 
+Runs whose results are already stored are reused.
 What is there already is not run again.
 
 Examples:
@@ -35,11 +36,11 @@ pub struct Arguments {
     /// The study: equilibrium or pid-filter
     study: String,
 
-    /// Plot rates of equilibrium to an SVG or PNG file
+    /// Plot the success rates of equilibrium to an SVG or PNG file
     #[arg(long, value_name = "FILE.svg|png", value_parser = plot::file)]
     plot: Option<PlotFile>,
 
-    /// Rows of pid-filter whose name, SHARING-THREADS-SECONDSs, has this in it
+    /// Only rows of pid-filter whose name, SHARING-THREADS-SECONDSs, contains TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
@@ -55,14 +56,14 @@ impl Arguments {
         self.sweep.seeds.map(|seeds| seeds.get())
     }
 
-    /// The experiment of an arm on the machine, and with the settings, that were asked for.
+    /// Applies `--machine` and `--set` to the experiment of one arm.
     fn asked(&self, experiment: Experiment) -> Result<Experiment, Failure> {
         let machine = self.system.profile(&experiment.scenario.machine)?;
         Ok(Experiment { machine, changes: self.system.changes()?, ..experiment })
     }
 }
 
-/// On what a study ran: the machine, and the seeds of each arm.
+/// What all arms of a study have in common: the machine, the number of seeds, the settings.
 #[derive(Debug, Serialize)]
 struct Ground {
     machine: String,
@@ -71,7 +72,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// That of an arm, and so of all of them.
+    /// Reads it from any one arm.
     fn of(experiment: &Experiment) -> Ground {
         Ground {
             machine: experiment.machine.name.clone(),
@@ -80,7 +81,7 @@ impl Ground {
         }
     }
 
-    /// A heading.
+    /// The first line of the report.
     fn heading(&self, study: &str) -> String {
         let settings: String = self.settings.iter().map(|(key, value)| format!(", {key}={value}")).collect();
         let seeds = if self.seeds == 1 { "one seed".into() } else { format!("{} seeds", self.seeds) };
@@ -88,7 +89,6 @@ impl Ground {
     }
 }
 
-/// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let asked = arguments.study.as_str();
     match Study::find(asked) {
@@ -105,10 +105,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What to say below the numbers of a scenario that is part of a study.
+/// A note for a scenario that is part of a study: it names the study.
 pub fn hint(scenario: &str) -> String {
     let hint = |study: Study| {
-        format!("\n\n{scenario} is part of a study, which has the verdict: mmtwin study {}", study.name)
+        format!("\n\n{scenario} is part of a study, which answers its question: mmtwin study {}", study.name)
     };
     Study::of_scenario(scenario).map(hint).unwrap_or_default()
 }

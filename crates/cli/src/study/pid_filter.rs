@@ -1,4 +1,4 @@
-//! `mmtwin study pid-filter`: a map, one row for each program, one column for each kernel.
+//! `mmtwin study pid-filter`: a table with a row for each program and a column for each kernel.
 
 use super::{Arguments, Ground};
 use crate::failure::Failure;
@@ -25,10 +25,9 @@ struct Row {
     cells: Vec<Cell>,
 }
 
-/// Runs the study.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.plot.is_some() {
-        let message = "--plot: pid-filter is a map, not a curve; leave it out or take --json";
+        let message = "--plot: pid-filter makes a table, not curves; leave it out, or use --json";
         return Err(Failure::input(message));
     }
     let mut rows = Vec::new();
@@ -43,7 +42,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Some(ground) = ground else {
         let rows: Vec<String> = arms().iter().map(Arm::place).collect();
         return Err(Failure::input(format!(
-            "--only {asked}: no row has that in it; rows are {}",
+            "--only {asked}: no row's name contains it; rows are {}",
             rows.join(", ")
         )));
     };
@@ -51,8 +50,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
     }
     terminal::print(&format!(
-        "{}\n\n{}\nagainst numa-base: passes through memory a second; CPU time of the kernel; accesses to near memory, points\n\
-         * bootstrap and t-test over pairs of seeds both tell it from none",
+        "{}\n\n{}\nagainst numa-base: passes through memory per second; CPU time in the kernel; local accesses in percentage points\n\
+         * significant: bootstrap and t-test over pairs of seeds both exclude no change",
         ground.heading("pid-filter"),
         map(&rows).render()
     ))

@@ -1,4 +1,4 @@
-//! What `mmtwin verify` watches: this program, called again with a hidden subcommand.
+//! The processes that `mmtwin verify` observes: this program, started again with a hidden subcommand.
 
 use crate::failure::Failure;
 use anyhow::Context;
@@ -13,48 +13,48 @@ pub use live::verify::numa::NUMA_PROCESS;
 pub use live::verify::pcp::programs::WORKLOAD;
 pub use live::verify::reclaim::reader::READER;
 
-/// A workload of `mmtwin verify`, in a process of its own.
+/// A workload of `mmtwin verify pcp`.
 #[derive(clap::Args)]
 pub struct WorkloadArguments {
-    /// Its name
+    /// Name of the workload
     program: Program,
-    /// Where it leaves the kernel's state before and after
+    /// Directory for the kernel's state before and after the run
     directory: PathBuf,
 }
 
-/// The program that `mmtwin verify reclaim` watches, in a process of its own.
+/// The process that reads a file within a memory cgroup, for `mmtwin verify reclaim`.
 #[derive(clap::Args)]
 pub struct ReaderArguments {
-    /// The sequence of accesses
+    /// Name of the access sequence
     sequence: String,
     /// The file to read
     file: PathBuf,
     /// The memory cgroup to join
     group: PathBuf,
-    /// Accesses between two readings of memory.stat
+    /// Number of accesses between two readings of memory.stat
     stat_reads: u32,
 }
 
-/// What `mmtwin verify --qemu` does as init of the emulated machine.
+/// What `mmtwin verify --qemu` runs as init of an emulated machine.
 #[derive(clap::Subcommand)]
 pub enum Guest {
-    /// Records a sequence of accesses
+    /// Run an access sequence and record its reclaim
     Reclaim {
-        /// The sequence
+        /// Name of the sequence
         sequence: String,
-        /// The lists that reclaim goes by
+        /// The LRU implementation: classic or multi-gen
         lru: reclaim::Lru,
     },
-    /// Runs a program on several nodes
+    /// Run a program on several NUMA nodes
     Numa {
-        /// The program
+        /// Name of the program
         program: String,
-        /// What of it is recorded
+        /// What is recorded of it
         watched: numa::Watched,
     },
 }
 
-/// Does what was asked for inside an emulated machine and ends that.
+/// Runs a task as init of the emulated machine and powers it off.
 pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
     qemu::guest::serve(|| match guest {
         Guest::Reclaim { sequence, lru } => reclaim::in_guest(sequence, *lru),
@@ -64,38 +64,34 @@ pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A process of a program that `mmtwin verify numa --qemu` watches.
+/// One process of a program for `mmtwin verify numa --qemu`.
 #[derive(clap::Args)]
 pub struct NumaProcessArguments {
-    /// The program
+    /// Name of the program
     program: String,
-    /// Which of its processes
+    /// Number of the process
     number: u32,
-    /// How long it is watched
+    /// Run time in seconds
     seconds: u64,
 }
 
-/// Runs a process of a program on several nodes.
 pub fn run_numa_process(arguments: &NumaProcessArguments) -> Result<(), Failure> {
     numa::run_process(&arguments.program, arguments.number, arguments.seconds)
         .with_context(|| format!("process {} of {}", arguments.number, arguments.program))?;
     Ok(())
 }
 
-/// Maps and touches memory in this process.
 pub fn run_memory() -> Result<(), Failure> {
     folios::memory::run().context("the process that touches memory")?;
     Ok(())
 }
 
-/// Reads a file in this process.
 pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
     reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
         .with_context(|| format!("reading {}", arguments.file.display()))?;
     Ok(())
 }
 
-/// Runs a workload in this process.
 pub fn run_workload(arguments: &WorkloadArguments) -> Result<(), Failure> {
     programs::run(arguments.program, &arguments.directory)
         .with_context(|| format!("workload {}", arguments.program.name()))?;

@@ -1,36 +1,36 @@
-//! What a verification comes to: how many numbers are exact, how many within the mechanism's bound, and which is worst.
+//! The summary of a verification: how many counters are exact, how many within the mechanism's bound, and
+//! which is the furthest off.
 //!
 //! ```text
-//!   number of the kernel, of the twin ─► exact │ within what the mechanism allows │ outside ─► exit code 1
-//!                                        └─ numbers that only explain others, or that other programs have a part in,
-//!                                           have no bound
+//!   kernel's and twin's counter ─► exact │ within the mechanism's bound │ outside ─► exit code 1
+//!                                  └─ no bound: counters that only explain others, or that other programs
+//!                                     on the machine contribute to
 //! ```
 
 use crate::number::percent;
 use live::verify::{Bound, Entry};
 use serde::Serialize;
 
-/// How many numbers are how close, and which is the worst.
+/// How many counters agree, and which is the furthest off.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Numbers that have a bound.
+    /// Counters that have a bound.
     pub compared: usize,
-    /// Those that are the kernel's.
+    /// Counters that are equal.
     pub exact: usize,
-    /// Others within the bound.
+    /// Counters that differ, but stay within the bound.
     pub within: usize,
-    /// Those that are not.
+    /// Counters that exceed the bound.
     pub outside: usize,
-    /// The bound in words; none where all must be exact.
+    /// The bound in words; `None` if all counters must be equal.
     pub bound: Option<String>,
-    /// What is furthest off of those outside, else of those within.
+    /// The counter that is furthest off, one outside the bound before one within it.
     pub worst: Option<String>,
-    /// Numbers without a bound.
+    /// Counters without a bound.
     pub explaining: usize,
 }
 
 impl Verdict {
-    /// The verdict on these numbers.
     pub fn new(entries: &[Entry], bound: &Bound) -> Verdict {
         let size = |entry: &Entry| entry.error.map_or(f64::INFINITY, f64::abs);
         let comparable = entries.iter().filter(|entry| entry.is_comparable());
@@ -54,7 +54,7 @@ impl Verdict {
         }
     }
 
-    /// In a sentence.
+    /// The last line of the report.
     pub fn sentence(&self) -> String {
         let noun = if self.compared == 1 { "number" } else { "numbers" };
         let mut text = format!("{} {noun} compared: {} exact", self.compared, self.exact);
@@ -72,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// How far the twin is off.
+/// The relative error of the twin in percent.
 pub fn difference(error: Option<f64>) -> String {
     match error {
         Some(0.0) => "exact".into(),

@@ -1,10 +1,10 @@
-//! What is asked of the command, made from a seed.
+//! Random command lines and scenario files, generated from a seed.
 //!
 //! ```text
-//!   built-in scenario ─► keys that say how long and how large: small     milliseconds = 3, mib = 7, units = 2 ...
-//!                    └─► some of the other keys: anywhere within their bounds, words and switches: any
+//!   built-in scenario ─► keys that determine run time and size: small    milliseconds = 3, mib = 7, units = 2 ...
+//!                    └─► some of the other keys: any value within their bounds, any word or switch
 //!   machine          ─► a built-in one, some with less memory
-//!   settings         ─► any values that the kernel takes, on the command line or in the scenario
+//!   settings         ─► any values that the kernel accepts, on the command line or in the scenario
 //! ```
 
 use lab::scenario::{Scenario, load_machine, machine_names};
@@ -20,24 +20,24 @@ use std::path::Path;
 use toml::{Table, Value};
 use workload::keys::{Bounds, Key, Numbers, Takes, Value as _};
 
-/// A file of the scenario, beside which a file of the machine may lie.
+/// Name of the scenario file; the file of a machine may be beside it.
 const SCENARIO: &str = "case.toml";
 const MACHINE: &str = "machine.toml";
 
-/// A command and the files that it reads.
+/// A command line and the files that it reads.
 #[derive(Clone, Debug)]
 pub struct Case {
     scenario: Table,
     variant: String,
-    /// A built-in machine, if not the scenario's.
+    /// A built-in machine in place of the scenario's.
     machine: Option<String>,
-    /// Memory of each of its nodes, if not what it has.
+    /// `memory_mib_per_node` in place of the machine's.
     memory_mib: Option<i64>,
     settings: Vec<(String, String)>,
 }
 
-/// What keys may be at most that say how long a run takes and how much memory it has: runs are to take less than a second.
-/// Other keys may be anything within their bounds.
+/// Upper limits of the keys that determine the run time and memory of a case, so that a run takes less than a
+/// second. All other keys may have any value within their bounds.
 const SMALL: &[(&str, i64)] = &[
     ("milliseconds", 12),
     ("warm_milliseconds", 10),
@@ -100,7 +100,7 @@ const SMALL: &[(&str, i64)] = &[
     ("swap_every_us", 5000),
 ];
 
-/// Words of keys that take one of a few.
+/// The words of keys that take one of a few.
 const WORDS: &[(&str, &[&str])] = &[
     ("placement", &["stay", "idle", "swap"]),
     ("layout", &["from_libraries", "fixed_areas"]),
@@ -115,7 +115,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("swap", &["zram", "nvme", "ramdisk"]),
 ];
 
-/// Switches, which scenarios mostly leave out.
+/// Boolean keys, which most scenarios leave out.
 const SWITCHES: &[&str] = &[
     "large_folios",
     "shared",
@@ -131,7 +131,7 @@ const SWITCHES: &[&str] = &[
     "one_cpu",
 ];
 
-/// Writes of scenarios that resize pools.
+/// Writes for scenarios that resize huge page pools.
 const WRITES: &[&str] = &[
     "vm.nr_hugepages",
     "vm.nr_overcommit_hugepages",
@@ -143,11 +143,12 @@ const WRITES: &[&str] = &[
     "vm.hugetlb_optimize_vmemmap",
 ];
 
-/// Cases that are drawn until one is to be run.
+/// Maximum number of cases drawn until one is accepted.
 const DRAWS: usize = 100;
 
 impl Case {
-    /// The case of a seed: one in ten as it comes, which is mostly refused, the others of those that are accepted.
+    /// The case of a seed: in one of ten the first one drawn, which the command mostly refuses, otherwise one
+    /// that it accepts.
     pub fn of(seed: u64) -> Case {
         let random = &mut Pcg64Mcg::seed_from_u64(seed);
         let as_it_comes = random.random_bool(0.1);
@@ -156,7 +157,7 @@ impl Case {
         if as_it_comes || last.is_accepted() { last } else { draws.find(Case::is_accepted).unwrap_or(last) }
     }
 
-    /// Whether nothing is refused before the run begins.
+    /// Whether the scenario loads and all its keys and settings are accepted.
     fn is_accepted(&self) -> bool {
         let Some(machine) = self.machine() else { return false };
         let text = toml::to_string(&self.scenario).expect("a table is TOML");
@@ -179,7 +180,7 @@ impl Case {
             *writes = (0..random.random_range(1..=4)).map(|_| write(random)).collect();
         }
         let mut settings = settings(random);
-        // A file's own settings are in force for workloads that do not heed them, too.
+        // Settings in a scenario file are accepted even if the workload does not heed them.
         let own = settings.split_off(settings.len() / 2);
         scenario["settings"] =
             Value::Table(own.into_iter().map(|(name, value)| (name, value.into())).collect());
@@ -196,7 +197,7 @@ impl Case {
         Case { scenario, variant, machine, memory_mib, settings }
     }
 
-    /// What follows `mmtwin`.
+    /// The arguments after `mmtwin`.
     pub fn arguments(&self) -> Vec<String> {
         let fixed = [
             "run",
@@ -221,13 +222,13 @@ impl Case {
         words
     }
 
-    /// The command as one types it.
+    /// The command line as text.
     pub fn command(&self) -> String {
         let quoted = |word: String| if word.contains(' ') { format!("'{word}'") } else { word };
         format!("mmtwin {}", self.arguments().into_iter().map(quoted).collect::<Vec<_>>().join(" "))
     }
 
-    /// Its files as one text.
+    /// The files as text.
     pub fn files(&self) -> String {
         let machine = self.machine_file().map_or(String::new(), |_| {
             let name = self.machine.as_deref().or(self.scenario["machine"].as_str()).unwrap_or_default();
@@ -239,7 +240,6 @@ impl Case {
         format!("{machine}{SCENARIO}:\n{}", toml::to_string(&self.scenario).expect("a table is TOML"))
     }
 
-    /// Writes its files.
     pub fn write(&self, directory: &Path) {
         let scenario = toml::to_string(&self.scenario).expect("a table is TOML");
         std::fs::write(directory.join(SCENARIO), scenario).expect("a file can be written");
@@ -252,7 +252,6 @@ impl Case {
         self.memory_mib.and(self.machine()).map(|machine| machine.to_toml())
     }
 
-    /// The machine that it runs on.
     fn machine(&self) -> Option<Profile> {
         let name = self.machine.as_deref().or(self.scenario["machine"].as_str())?;
         let mut machine = load_machine(name).ok()?;
@@ -262,7 +261,7 @@ impl Case {
         Some(machine)
     }
 
-    /// Cases that are a little smaller.
+    /// Simplifications of this case by one step, for shrinking.
     pub fn smaller(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         let mut push = |change: &dyn Fn(&mut Case)| {
@@ -290,7 +289,7 @@ impl Case {
     }
 }
 
-/// A value with one thing less in it, or one number halved.
+/// Simplifications of a value: one element removed, or one number halved.
 fn smaller_values(value: &Value) -> Vec<Value> {
     match value {
         Value::Integer(number) if *number > 1 => vec![Value::Integer(1), Value::Integer(number / 2)],
@@ -328,7 +327,7 @@ fn smaller_values(value: &Value) -> Vec<Value> {
     }
 }
 
-/// A number within bounds, as often small as large.
+/// A random number: one of the bounds, or in between on a logarithmic scale.
 fn within(bounds: Bounds, random: &mut Pcg64Mcg) -> f64 {
     let Bounds { least, most, .. } = bounds;
     match random.random_range(0..6) {
@@ -341,7 +340,7 @@ fn within(bounds: Bounds, random: &mut Pcg64Mcg) -> f64 {
     }
 }
 
-/// Makes a table small, and moves some of its keys anywhere within their bounds.
+/// Limits the size of a table, and sets some of its keys to random values.
 fn move_keys(value: &mut Value, key: &str, takes: Takes, random: &mut Pcg64Mcg) {
     match (value, takes) {
         (Value::Array(values), _) => {
@@ -375,7 +374,8 @@ fn move_key(table: &mut Table, known: &Key, random: &mut Pcg64Mcg) {
         move_keys(value, name, known.takes, random);
     } else if let (true, Takes::Number(numbers)) = (random.random_bool(0.05) || name == "units", known.takes)
     {
-        // A key that may be left out, mostly; else an error that names it. Without units a build is of all that was recorded.
+        // Mostly an optional key; otherwise the error names the key. Without `units`, a build would be
+        // everything that was recorded.
         let mut value = if numbers.whole { Value::Integer(0) } else { Value::Float(0.0) };
         move_number(&mut value, name, numbers, random);
         table.insert(name.into(), value);
@@ -391,7 +391,7 @@ fn move_key(table: &mut Table, known: &Key, random: &mut Pcg64Mcg) {
     }
 }
 
-/// The number of a key, or of a figure.
+/// Sets the number of a key, or of a figure with a source.
 fn move_number(value: &mut Value, key: &str, numbers: Numbers, random: &mut Pcg64Mcg) {
     let small = SMALL.iter().find(|(name, _)| *name == key).map(|(_, most)| *most as f64);
     if let Value::Table(figure) = value {
@@ -401,7 +401,7 @@ fn move_number(value: &mut Value, key: &str, numbers: Numbers, random: &mut Pcg6
         }
         return;
     }
-    // What is neither long nor large stays as it is, mostly.
+    // Keys that affect neither run time nor size mostly keep their value.
     if small.is_none() && random.random_bool(0.85) {
         return;
     }
@@ -410,7 +410,7 @@ fn move_number(value: &mut Value, key: &str, numbers: Numbers, random: &mut Pcg6
     *value = if numbers.whole { Value::Integer(number.round() as i64) } else { Value::Float(number) };
 }
 
-/// A write to a file of the kernel.
+/// A write to a kernel file.
 fn write(random: &mut Pcg64Mcg) -> Value {
     let file = WRITES.choose(random).expect("files");
     let value = match random.random_range(0..8) {
@@ -423,7 +423,7 @@ fn write(random: &mut Pcg64Mcg) -> Value {
     Value::String(format!("{file}={value}"))
 }
 
-/// Some settings with values that kernels take.
+/// Random settings with values that kernels accept.
 fn settings(random: &mut Pcg64Mcg) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
     if random.random_bool(0.6) {

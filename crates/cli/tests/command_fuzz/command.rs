@@ -1,4 +1,4 @@
-//! Runs the command, and judges how it ends.
+//! Runs the command and classifies how it ended.
 
 use crate::case::Case;
 use std::fs::File;
@@ -6,32 +6,32 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// CPU time that no case takes by far, however busy the machine is.
+/// Limit of CPU time, far above what any case needs, which does not depend on other load.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Without using it: nobody waits longer for a command that waits for ever.
+/// Limit of wall-clock time, for a command that hangs without using CPU time.
 const PATIENCE_IDLE: Duration = Duration::from_secs(3600);
-/// Ticks of CPU time a second, as /proc shows it (`USER_HZ`).
+/// Clock ticks per second in /proc/PID/stat (`USER_HZ`).
 const USER_HZ: u64 = 100;
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug)]
 pub enum Verdict {
-    /// With a result.
+    /// It printed a result.
     Made,
-    /// With an error that says what was impossible.
+    /// It exited with an error about the input (exit code 2).
     Refused,
-    /// Not at all while anybody waited, but it was getting on: a large machine whose programs have much to do.
+    /// It hit the time limit, but was making progress: a large machine whose programs have a lot to do.
     GoesOn,
-    /// In a way that no input may lead to.
+    /// It failed in a way that no input may cause.
     Broken(Fault),
 }
 
-/// What is wrong.
+/// A failure.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What is the same for two cases with the same fault: its text without numbers.
+    /// The message without numbers, which is the same for two cases with the same fault.
     pub kind: String,
-    /// All of it.
+    /// The whole message.
     pub text: String,
 }
 
@@ -42,7 +42,7 @@ impl Fault {
     }
 }
 
-/// Runs a case, `twice` in two directories.
+/// Runs a case; if `twice`, a second time in another directory, to compare the output.
 pub fn run(case: &Case, twice: bool) -> Verdict {
     let (verdict, output) = run_once(case);
     if !twice || !matches!(verdict, Verdict::Made) {
@@ -55,7 +55,7 @@ pub fn run(case: &Case, twice: bool) -> Verdict {
     }
 }
 
-/// How it ended, and what it printed.
+/// The outcome and the output of one run.
 fn run_once(case: &Case) -> (Verdict, String) {
     let directory = tempfile::tempdir().expect("a directory for temporary files");
     case.write(directory.path());
@@ -78,7 +78,7 @@ fn run_once(case: &Case) -> (Verdict, String) {
     (verdict, output)
 }
 
-/// Whether the last two lines of progress tell of different virtual times.
+/// Whether virtual time advanced between the last two progress lines.
 fn gets_on(errors: &str) -> bool {
     let mut times =
         errors.lines().rev().filter_map(|line| line.split_once("virtual time ")?.1.split(' ').next());
@@ -100,7 +100,8 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(text).is_ok()
 }
 
-/// CPU time of a process that runs: fields 14 and 15 of /proc/PID/stat, counted behind the name, which may have spaces.
+/// CPU time of a running process: fields 14 and 15 of /proc/PID/stat, counted after the name, which may
+/// contain spaces.
 fn cpu_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
@@ -108,7 +109,7 @@ fn cpu_time(process: u32) -> Duration {
     Duration::from_millis(ticks * 1000 / USER_HZ)
 }
 
-/// Exit status, if it came to its end, and what was written to stdout and stderr.
+/// The exit status (`None` if the command was killed at a limit), stdout and stderr.
 fn execute(case: &Case, directory: &Path) -> (Option<ExitStatus>, String, String) {
     let (output, errors) = (directory.join("stdout"), directory.join("stderr"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_mmtwin"))

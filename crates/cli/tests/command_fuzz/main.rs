@@ -1,4 +1,4 @@
-//! Scenarios × kernels × settings × machines through the command, at random.
+//! Fuzzes the command with random scenarios, kernels, settings and machines.
 //!
 //! ```text
 //!   seed ─► Case: a built-in scenario made small, its keys moved; a variant or release; settings; a machine
@@ -8,7 +8,8 @@
 //!           panic, abort, hang, "contradicts itself", other bits ──► shrunk, and printed as a file and a command
 //! ```
 //!
-//! A fixed list of seeds gates; the crate soak says how to try others. What is found becomes a test of what is at fault.
+//! CI runs a fixed list of seeds; the soak crate describes how to run others. When a fault is found, the code
+//! at fault gets a test of its own.
 
 mod case;
 mod command;
@@ -17,13 +18,17 @@ mod shrink;
 use case::Case;
 use command::Verdict;
 
-/// Cases that gate: about a minute of CPU time.
+/// Number of seeds in CI: about a minute of CPU time.
 const GATING: u64 = 150;
 
-/// One case in so many is run twice.
+/// One case of this many is run twice.
 const TWICE: u64 = 8;
 
-/// Runs the case of a seed; what is wrong, shrunk, if anything is.
+/// Runs the case of a seed.
+///
+/// # Errors
+///
+/// The fault, with the shrunk case that reproduces it.
 fn check(seed: u64, refused: &mut u64) -> Result<(), String> {
     let twice = seed.is_multiple_of(TWICE);
     let case = Case::of(seed);

@@ -1,13 +1,13 @@
-//! Makes a case that fails smaller, as long as it fails in the same way.
+//! Simplifies a failing case as long as it still fails in the same way.
 
 use crate::case::Case;
 use crate::command::{Fault, Verdict, run};
 use std::time::{Duration, Instant};
 
-/// What shrinking may take: where each run is long, as where one hangs, few are tried.
+/// Time limit for shrinking; if each run is long, as with a hang, only few simplifications are tried.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The smallest case that was found, and its fault.
+/// The simplest case found, and its fault.
 pub fn shrink(case: &Case, fault: &Fault, twice: bool) -> (Case, Fault) {
     let (mut best, mut found) = (case.clone(), fault.clone());
     let began = Instant::now();
