@@ -28,7 +28,7 @@ fn check_nothing_left(pid: u32, place: &Path) {
     }
 }
 
-/// This is one test because the file's pages are counted in tracing instances whose names must be unique.
+/// One test, because it counts the file's pages, and no other test may trace under the same name meanwhile.
 #[test]
 fn the_running_kernel_judges_and_is_left_as_it_was() {
     let place = place();

@@ -1,12 +1,12 @@
-//! What is in a directory, as it was put there: `SHA256SUMS`, in the format of `sha256sum`.
+//! Checksums of all files in a directory: `SHA256SUMS`, in the format of `sha256sum`.
 //!
 //! ```text
 //!   9f86d081884c7d65...  usr/bin/qemu-system-x86_64
-//!   60303ae22b998861...  usr/lib/x86_64-linux-gnu/libslirp.so.0       of a symbolic link, of where it leads
+//!   60303ae22b998861...  usr/lib/x86_64-linux-gnu/libslirp.so.0       a symbolic link has the hash of its target path
 //! ```
 //!
-//! It is written when what is there is known to be right, and checked each time before that is used. A file that it does not tell of is
-//! as wrong as one that has changed.
+//! The file is written once the contents are known to be correct, and checked each time before they are used.
+//! A file that is missing from it is an error like a file that has changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The file's name.
 pub const SUMS: &str = "SHA256SUMS";
 
-/// Notes what is in `directory` and below.
+/// Writes the checksums of all files below `directory`.
 pub fn note(directory: &Path) -> io::Result<()> {
     let sums = sums(directory)?;
     let mut file = File::create_new(directory.join(SUMS))?;
@@ -29,14 +28,18 @@ pub fn note(directory: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether all that is in `directory` is as noted; else, what is not.
+/// Checks all files below `directory` against their checksums.
+///
+/// # Errors
+///
+/// The first file that differs, is missing, or has no checksum.
 pub fn check(directory: &Path) -> Result<(), String> {
     let path = directory.join(SUMS);
     let at = |error: io::Error| format!("{}: {error}", path.display());
     let text = fs::read_to_string(&path).map_err(at)?;
     let mut noted = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
-        // As `sha256sum` marks what it read as binary.
+        // The separator is " *" for files that `sha256sum` read in binary mode.
         let parts = line.split_once("  ").or_else(|| line.split_once(" *"));
         let (sum, name) = parts.ok_or_else(|| {
             format!("{}, line {number}: expected a hash, two spaces and a name", path.display())
@@ -46,7 +49,7 @@ pub fn check(directory: &Path) -> Result<(), String> {
     for (name, sum) in sums(directory).map_err(at)? {
         let file = directory.join(&name);
         match noted.remove(&name) {
-            None => return Err(format!("{}: {SUMS} beside it does not tell of it", file.display())),
+            None => return Err(format!("{}: {SUMS} has no hash of it", file.display())),
             Some(noted) if noted != sum => {
                 return Err(format!("{}: its hash is {sum}, not {noted} as in {SUMS}", file.display()));
             }
@@ -54,12 +57,12 @@ pub fn check(directory: &Path) -> Result<(), String> {
         }
     }
     match noted.first_key_value() {
-        Some((name, _)) => Err(format!("{}: it is gone", directory.join(name).display())),
+        Some((name, _)) => Err(format!("{}: the file is missing", directory.join(name).display())),
         None => Ok(()),
     }
 }
 
-/// The hash of each file in `directory` and below, but for the one that has them.
+/// The hash of each file below `directory`, except `SHA256SUMS` itself.
 fn sums(directory: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut sums = BTreeMap::new();
     let mut pending = vec![PathBuf::new()];
@@ -83,10 +86,11 @@ fn sums(directory: &Path) -> io::Result<BTreeMap<String, String>> {
                     }
                 }
             } else {
-                return Err(io::Error::other(format!("{} is no file", entry.path().display())));
+                return Err(io::Error::other(format!("{} is not a regular file", entry.path().display())));
             }
             let name = name.to_str().filter(|name| !name.contains('\n'));
-            let name = name.ok_or_else(|| io::Error::other("the name of a file in it is no line of text"))?;
+            let name =
+                name.ok_or_else(|| io::Error::other("the name of a file is not UTF-8, or has a line break"))?;
             if name != SUMS {
                 let sum = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
                 sums.insert(name.to_string(), sum);
@@ -118,7 +122,7 @@ mod tests {
         let text = fs::read_to_string(directory.path().join(SUMS)).unwrap();
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  other";
         assert!(text.lines().any(|line| line == empty), "{text}");
-        // As `sha256sum ./*` and `sha256sum --binary` write it.
+        // The formats of `sha256sum ./*` and `sha256sum --binary`.
         fs::write(directory.path().join(SUMS), text.replace("  other", " *./other")).unwrap();
         check(directory.path()).unwrap();
     }
@@ -133,7 +137,7 @@ mod tests {
         };
         wrong(&|at| fs::write(at.join("usr/program"), "Program").unwrap(), "usr/program: its hash is");
         wrong(&|at| fs::write(at.join("usr/library"), "").unwrap(), "usr/library: SHA256SUMS beside");
-        wrong(&|at| fs::remove_file(at.join("other")).unwrap(), "other: it is gone");
+        wrong(&|at| fs::remove_file(at.join("other")).unwrap(), "other: the file is missing");
         wrong(&|at| fs::remove_file(at.join(SUMS)).unwrap(), "SHA256SUMS: ");
         wrong(&|at| fs::write(at.join(SUMS), "nonsense").unwrap(), "line 1: expected a hash");
         wrong(

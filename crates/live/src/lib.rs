@@ -1,13 +1,14 @@
-//! The Linux kernel this runs on: record its demand, observe its state, verify the twin.
+//! Observes the Linux kernel that mmtwin runs on: records its allocations, reads its state, and verifies the twin
+//! against it.
 //!
 //! ```text
-//!   tracefs ----- record ----> build.parquet      what programs asked of the page allocator
-//!   /proc, /sys - snapshot --> text in the trace  what state the kernel was in
-//!                 proc ------> numbers            that text, parsed; the twin's own text parses the same
+//!   tracefs ----- record ----> build.parquet      events of the page allocator or the page cache
+//!   /proc, /sys - snapshot --> text in the trace  the state of the kernel's memory manager
+//!                 proc ------> numbers            that text, parsed; the twin's own /proc text parses the same way
 //! ```
 //!
-//! [`tracefs`] and [`proc`] know file formats, [`snapshot`] reads the running kernel, [`record`] puts them together.
-//! [`qemu`] boots other kernels, for [`verify`] to ask them too.
+//! [`tracefs`] and [`proc`] parse file formats, [`snapshot`] reads the running kernel, [`record`] combines them.
+//! [`verify`] compares the twin with the running kernel, with recordings, and with kernels that [`qemu`] boots.
 
 mod checksums;
 mod notice;

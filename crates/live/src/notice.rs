@@ -1,9 +1,9 @@
-//! What is said where nothing can be returned: in guards that are dropped.
+//! Messages on stderr from destructors, which cannot return an error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Says it on stderr. Where that is closed, full or broken, nobody hears it.
+/// Prints a line to stderr; if that is closed, full or broken, the line is lost without an error.
 pub fn say(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

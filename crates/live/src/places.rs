@@ -1,14 +1,14 @@
-//! Directories that belong to the user who runs this, and to nobody else.
+//! The user's private directories for downloads and for rollback notes.
 //!
 //! ```text
-//!   $XDG_CACHE_HOME/mmtwin, or ~/.cache/mmtwin      downloads, what emulated kernels did          cache
-//!   /run/mmtwin, or $XDG_RUNTIME_DIR/mmtwin         what is to be put back if this is killed      runtime
+//!   $XDG_CACHE_HOME/mmtwin, or ~/.cache/mmtwin      downloads, recordings of emulated kernels    cache
+//!   /run/mmtwin, or $XDG_RUNTIME_DIR/mmtwin         rollback notes                               runtime
 //! ```
 //!
-//! What is in them is believed, even run, and that often by root. So nobody else may have put it there: the directory is the
-//! user's and open to nobody else, and each directory above it is the user's or root's, and others can write to none, as ssh wants
-//! it of its keys. A directory like /tmp, in which all can write but only remove what is theirs, may be above. Without a home there
-//! is no cache: a place that all can write to is none.
+//! Files in them are trusted and even executed, often by root. So nobody else may be able to write there: the
+//! directory belongs to the user with no access for others, and each directory above it belongs to the user
+//! or root and is not writable by others, as ssh requires for its keys. A sticky directory such as /tmp may
+//! be above it. Without a home directory there is no cache, because a world-writable place is no substitute.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
@@ -20,51 +20,43 @@ use rustix::process::geteuid;
 const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Why a directory is not used.
+/// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// Nothing says where the user's directories are.
+    /// The environment does not say where the user's directories are.
     #[error(
         "neither HOME nor XDG_CACHE_HOME is set to an absolute path; set XDG_CACHE_HOME to a directory of your own"
     )]
     NoHome,
-    /// Somebody else could have put there what is in it.
+    /// Somebody else owns the directory or one above it, and could have put files there.
     #[error(
         "{}: it belongs to user {owner}, and this runs as user {user}; who owns it could plant what is run from there; \
          {remedy}", .path.display()
     )]
     Foreign {
-        /// The directory, or one above.
+        /// The directory, or one above it.
         path: PathBuf,
-        /// Whose it is.
         owner: u32,
-        /// Who is asking.
         user: u32,
-        /// What to do.
+        /// What the user can do about it.
         remedy: &'static str,
     },
-    /// The same.
+    /// Others can write to the directory or to one above it.
     #[error(
         "{}: others can write to it (mode {mode:04o}), and could plant what is run from there; `chmod go-w` it",
         .path.display()
     )]
     Writable {
-        /// The directory, or one above.
+        /// The directory, or one above it.
         path: PathBuf,
-        /// Its mode.
         mode: u32,
     },
-    /// It cannot be made or looked at.
+    /// The directory cannot be created or its owner and mode cannot be read.
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Where downloads are kept. It is there afterwards.
+/// The directory for downloads; created if it does not exist.
 pub fn cache() -> Result<PathBuf, PlaceError> {
     own(&path_of_cache()?, "set XDG_CACHE_HOME to a directory of your own")
 }
@@ -75,7 +67,7 @@ fn path_of_cache() -> Result<PathBuf, PlaceError> {
     place.map(|place| place.join("mmtwin")).ok_or(PlaceError::NoHome)
 }
 
-/// Where it is noted what is to be put back. It need not be there.
+/// The path of the directory for rollback notes; it may not exist.
 pub(crate) fn runtime() -> Result<PathBuf, PlaceError> {
     if geteuid().is_root() {
         return Ok("/run/mmtwin".into());
@@ -86,12 +78,13 @@ pub(crate) fn runtime() -> Result<PathBuf, PlaceError> {
     }
 }
 
-/// The path that an environment variable holds; others are not to be heeded, says the XDG Base Directory Specification.
+/// An environment variable that holds an absolute path; the XDG Base Directory Specification says to ignore
+/// relative ones.
 fn absolute(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Says where `place` really is, if it is there and the user's own.
+/// The canonical path of `place`, if it exists and nobody else can write there.
 pub(crate) fn check(place: &Path, remedy: &'static str) -> Result<PathBuf, PlaceError> {
     let at = |path: &Path, source| PlaceError::Io { path: path.to_path_buf(), source };
     let place = place.canonicalize().map_err(|source| at(place, source))?;
@@ -102,14 +95,14 @@ pub(crate) fn check(place: &Path, remedy: &'static str) -> Result<PathBuf, Place
     Ok(place)
 }
 
-/// The same for one that is made if it is not there.
+/// Like [`check`], but creates the directory if it does not exist.
 pub(crate) fn own(place: &Path, remedy: &'static str) -> Result<PathBuf, PlaceError> {
     let failed = |source| PlaceError::Io { path: place.to_path_buf(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
     check(place, remedy)
 }
 
-/// Gives a file or directory another name, and has that on the disk when it returns.
+/// Renames a file or directory, and syncs the parent directory to disk.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
     match to.parent() {
@@ -118,7 +111,8 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether nobody but `user`, and root, can change what is in a directory; one above it may be root's.
+/// Checks that nobody but `user` and root can change the contents of a directory. Directories above the
+/// private one may belong to root.
 fn check_one(
     path: &Path,
     metadata: &Metadata,
@@ -169,7 +163,7 @@ mod tests {
             assert!(error.to_string().contains(&format!("mode {mode:04o}")), "{error}");
             set_mode(path, 0o700);
         }
-        // As /tmp is.
+        // The mode of /tmp.
         set_mode(&middle, 0o1777);
         own(&place, "").unwrap();
     }
@@ -186,7 +180,7 @@ mod tests {
             "{error}"
         );
         assert!(error.ends_with("use another"), "{error}");
-        // Above it, what is root's is as good.
+        // For a directory above the private one, root is as good an owner as the user.
         let root = fs::metadata("/").unwrap();
         check_one(Path::new("/"), &root, 1000, false, "").unwrap();
         assert!(check_one(Path::new("/"), &root, 1000, true, "").is_err());

@@ -1,7 +1,7 @@
-//! The state of the running kernel, as its own text.
+//! The state of the running kernel's memory manager, as the text of its files in /proc.
 //!
-//! Kept as text because the text is the evidence: it can be parsed again when a parser learns more, and
-//! compared with what the twin renders for its own kernel.
+//! The text is stored because it is the evidence: it can be parsed again when a parser learns more, and
+//! compared with the text that the twin renders for its own kernel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use workload::trace::{Cache, Snapshot};
 
-/// The sysctls that the page allocator and its per-CPU lists obey.
+/// The sysctls that affect the page allocator and its per-CPU lists.
 pub const SETTINGS: [&str; 6] = [
     "vm.percpu_pagelist_high_fraction",
     "vm.min_free_kbytes",
@@ -20,8 +20,9 @@ pub const SETTINGS: [&str; 6] = [
     "vm.lowmem_reserve_ratio",
 ];
 
-/// Reads the files of a [`Snapshot`]. `zoneinfo`, which holds the per-CPU lists, is read last, closest to what follows.
-/// A file that the kernel does not have, or does not show, gives an empty text.
+/// Reads the files of a [`Snapshot`]. `zoneinfo`, which has the per-CPU lists, is read last, so that it is
+/// the closest to what is recorded afterwards. A file that does not exist or cannot be read gives an empty
+/// text.
 pub fn snapshot() -> Snapshot {
     let text = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default();
     let meminfo = text("meminfo");
@@ -43,12 +44,12 @@ pub fn settings() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// `uname -r`.
+/// The kernel release, as in `uname -r`.
 pub fn kernel_release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()
 }
 
-/// The CPU caches, each once.
+/// The CPU caches in sysfs; a cache that several CPUs share is listed once.
 pub fn caches() -> Vec<Cache> {
     let mut caches = Vec::new();
     for cpu in directories(Path::new("/sys/devices/system/cpu"), "cpu").unwrap_or_default() {
@@ -68,7 +69,7 @@ pub fn caches() -> Vec<Cache> {
     caches
 }
 
-/// The directories named by `prefix` and a number.
+/// Subdirectories whose names are `prefix` and a number.
 fn directories(parent: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
@@ -80,7 +81,7 @@ fn directories(parent: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// CPUs in `3` or `0-7`.
+/// Number of CPUs in a range such as `3` or `0-7`.
 pub(crate) fn cpus_in_range(range: &str) -> u64 {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match range.split_once('-') {

@@ -5,15 +5,13 @@ use super::{ProcError, node_and_zone, numbers};
 /// The free blocks of one zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeBlocks {
-    /// Its node.
     pub node: u16,
-    /// Its name.
     pub zone: String,
-    /// How many blocks of each order, from order 0.
+    /// Number of blocks of each order, from order 0.
     pub blocks: Vec<u64>,
 }
 
-/// Parses `/proc/buddyinfo`: its zones, in the order of the file.
+/// Parses `/proc/buddyinfo`: the zones in the order of the file.
 pub fn parse_buddyinfo(text: &str) -> Result<Vec<FreeBlocks>, ProcError> {
     let zone = |line: &str| {
         let (node, zone, rest) = node_and_zone(line)?;

@@ -1,10 +1,11 @@
-//! `/proc/meminfo`: one amount a line.
+//! `/proc/meminfo`: one amount per line.
 
 use std::collections::BTreeMap;
 
 use super::{ProcError, number};
 
-/// Parses `/proc/meminfo`: amount by name. Unit: KiB, but for the `HugePages_` lines, which count pages.
+/// Parses `/proc/meminfo`: amount by name. Unit: KiB, except for the `HugePages_` lines, which count huge
+/// pages.
 pub fn parse_meminfo(text: &str) -> Result<BTreeMap<String, u64>, ProcError> {
     let mut amounts = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {

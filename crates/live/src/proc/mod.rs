@@ -1,8 +1,8 @@
-//! What the memory manager says of itself under `/proc`, as numbers.
+//! Parsers of the memory manager's files in `/proc`.
 //!
-//! Each function takes the text of a file and nothing else, so that the same code reads the running kernel,
-//! the snapshots in a trace and what the twin renders for its simulated kernel. All of them read the forms of
-//! Linux 6.1 to 6.18; what a kernel adds in between is kept, not refused.
+//! Each function takes the text of a file and nothing else, so that the same code reads the running kernel, the snapshots
+//! in a trace, and the text that the twin renders for its simulated kernel. All of them accept the formats of Linux 6.1 to
+//! 6.18; counters that a kernel adds are kept, not refused.
 //!
 //! | file | function | gives |
 //! |---|---|---|
@@ -24,19 +24,17 @@ pub use pagetypeinfo::{MigratetypeFreeBlocks, PageTypes, Pageblocks, parse_paget
 pub use vmstat::parse_vmstat;
 pub use zoneinfo::{Pageset, Zone, ZoneInfo, parse_zoneinfo};
 
-/// A line that is not what the file's form says.
+/// A line that does not match the format of its file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {problem}")]
 pub struct ProcError {
-    /// The file's path in `/proc`.
     pub file: &'static str,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, and what it should be.
+    /// What is wrong, and what was expected.
     pub problem: String,
 }
 
-/// Parses the whole numbers of a list.
 fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, String> {
     words.map(number).collect()
 }
@@ -45,7 +43,7 @@ fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("expected a whole number, found `{word}`"))
 }
 
-/// Parses `Node N, zone NAME`; the rest of the line comes back as the third value.
+/// Parses `Node N, zone NAME`; the third value is the rest of the line.
 fn node_and_zone(line: &str) -> Result<(u16, String, &str), String> {
     let parsed = || {
         let (node, rest) = line.trim().strip_prefix("Node")?.split_once(',')?;

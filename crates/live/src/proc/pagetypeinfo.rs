@@ -11,11 +11,10 @@
 //!   Node 0, zone      DMA            1            7            0            0            0
 //! ```
 //!
-//! The kernel stops counting a list at 100,000 blocks and writes `>100000`.
+//! The kernel stops counting the blocks of a list at 100,000 and prints `>100000`.
 
 use super::{ProcError, node_and_zone, number, numbers};
 
-/// The content of `/proc/pagetypeinfo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageTypes {
     /// A pageblock has `1 << pageblock_order` pages.
@@ -29,34 +28,29 @@ pub struct PageTypes {
 /// The free blocks of one migratetype in a zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigratetypeFreeBlocks {
-    /// The zone's node.
     pub node: u16,
-    /// The zone's name.
     pub zone: String,
     /// The kernel's name of the migratetype.
     pub migratetype: String,
-    /// How many blocks of each order, from order 0; 100,000 stands for that many or more.
+    /// Number of blocks of each order, from order 0; 100,000 means that many or more.
     pub blocks: Vec<u64>,
 }
 
 /// The pageblocks of one zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pageblocks {
-    /// The zone's node.
     pub node: u16,
-    /// The zone's name.
     pub zone: String,
-    /// How many there are of each migratetype, by the kernel's name for it.
+    /// Number of pageblocks of each migratetype, by the kernel's name for it.
     pub by_migratetype: Vec<(String, u64)>,
 }
 
-/// Parses `/proc/pagetypeinfo`.
 pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypes, ProcError> {
     let mut types = PageTypes::default();
     let mut migratetypes: Vec<&str> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if line.starts_with("Number of mixed blocks") {
-            // Kernels with page_owner append a table of another kind.
+            // Kernels with page_owner append a table in a different format.
             break;
         }
         parse_line(line, &mut types, &mut migratetypes).map_err(|problem| ProcError {

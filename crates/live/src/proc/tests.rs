@@ -1,4 +1,4 @@
-//! Files of `/proc` as three kernels print them.
+//! Files of `/proc` from three kernels.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ macro_rules! data {
     };
 }
 
-/// One line a zone and one a CPU: what a reviewer can compare with the file by eye.
+/// One line per zone and per CPU, which can be compared with the file by eye.
 fn summary(info: &ZoneInfo) -> String {
     let mut text = String::new();
     for (node, counters) in &info.nodes {
@@ -141,7 +141,7 @@ fn errors_name_file_line_and_remedy() {
 }
 
 proptest::proptest! {
-    /// A line lost, doubled or cut in the middle gives numbers or an error.
+    /// Removing, doubling or cutting a line gives other numbers or an error, but no panic.
     #[test]
     fn damaged_texts_never_panic(start in 0usize..9000, length in 0usize..400) {
         for text in [data!("zoneinfo-6.18.txt"), data!("pagetypeinfo-6.18.txt"), data!("buddyinfo-6.18.txt")] {

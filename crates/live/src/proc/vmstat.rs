@@ -1,10 +1,9 @@
-//! `/proc/vmstat`: one counter a line.
+//! `/proc/vmstat`: one counter per line.
 
 use std::collections::BTreeMap;
 
 use super::{ProcError, number};
 
-/// Parses `/proc/vmstat`: counter by name.
 pub fn parse_vmstat(text: &str) -> Result<BTreeMap<String, u64>, ProcError> {
     let mut counters = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {

@@ -1,8 +1,8 @@
-//! `/proc/zoneinfo`: zones with their watermarks and per-CPU lists, nodes with their counters.
+//! `/proc/zoneinfo`: zones with their watermarks and per-CPU lists, and nodes with their counters.
 //!
 //! ```text
 //!   Node 0, zone      DMA
-//!     per-node stats                 only at the first zone of a node that has memory
+//!     per-node stats                 only in the first zone of a node that has memory
 //!         nr_inactive_anon 1036
 //!     pages free     3840
 //!           min      40              promo: not in 6.1
@@ -25,76 +25,75 @@ use super::{ProcError, node_and_zone, number, numbers};
 
 const FILE: &str = "/proc/zoneinfo";
 
-/// The content of `/proc/zoneinfo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ZoneInfo {
     /// The counters of each node, by name.
     pub nodes: BTreeMap<u16, BTreeMap<String, u64>>,
-    /// The zones, in the order of the file. Zones without memory are there too.
+    /// The zones in the order of the file, including those without memory.
     pub zones: Vec<Zone>,
 }
 
 /// One zone. All sizes are in pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// Its node.
     pub node: u16,
-    /// Its name.
     pub name: String,
     /// Free pages on the buddy lists.
     pub free: u64,
-    /// By how much the watermarks are raised just now, after a fallback to another migratetype.
+    /// How much the watermarks are raised at the moment (`watermark_boost`), after a fallback to another
+    /// migratetype.
     pub boost: u64,
-    /// The watermarks, boost included: below `min` only the privileged allocate,
+    /// The watermarks, including the boost. Below `min` only privileged allocations succeed;
     pub min: u64,
-    /// below `low` kswapd is woken,
+    /// below `low` kswapd is woken;
     pub low: u64,
-    /// at `high` it sleeps again,
+    /// at `high` kswapd goes back to sleep;
     pub high: u64,
-    /// at `promo` it does when NUMA balancing promotes pages (`None` where the kernel does not print it, as in 6.1).
+    /// at `promo` it does so if NUMA balancing promotes pages (`None` if the kernel does not print it, as in
+    /// 6.1).
     pub promo: Option<u64>,
-    /// Page frames from its first to its last.
+    /// Page frames from the first to the last one, including holes.
     pub spanned: u64,
-    /// Of these, the frames that exist.
+    /// Page frames that exist.
     pub present: u64,
-    /// Of these, the pages that the buddy allocator was given.
+    /// Pages that the buddy allocator manages.
     pub managed: u64,
-    /// Pages kept from allocations that could have used a higher zone, by that zone (`lowmem_reserve`).
+    /// Pages reserved against allocations that could have used a higher zone, indexed by that zone
+    /// (`lowmem_reserve`).
     pub protection: Vec<u64>,
-    /// Its first page frame; `None` if it has no memory.
+    /// First page frame; `None` if the zone has no memory.
     pub start_pfn: Option<u64>,
-    /// The other numbers of the zone, by the kernel's name.
+    /// The other counters of the zone, by the kernel's name.
     pub counters: BTreeMap<String, u64>,
-    /// The per-CPU lists, by CPU; none if the zone has no memory.
+    /// The per-CPU lists; empty if the zone has no memory.
     pub pagesets: Vec<Pageset>,
 }
 
-/// One CPU's page lists of a zone (`struct per_cpu_pages`), in pages.
+/// The per-CPU page lists of a zone (`struct per_cpu_pages`). All sizes are in pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pageset {
-    /// The CPU.
     pub cpu: u16,
     /// Pages on the lists.
     pub count: u64,
-    /// Above this the lists are drained.
+    /// The lists are drained when they have more than this.
     pub high: u64,
-    /// Pages moved at a time.
+    /// Number of pages moved to or from the buddy lists at a time.
     pub batch: u64,
-    /// Lowest value that `high` tunes itself to (`None` where the kernel does not print it, as in 6.12).
+    /// Lower limit of the auto-tuned `high` (`None` if the kernel does not print it, as in 6.12).
     pub high_min: Option<u64>,
-    /// Highest value that `high` tunes itself to (`None` where the kernel does not print it, as in 6.12).
+    /// Upper limit of the auto-tuned `high` (`None` if the kernel does not print it, as in 6.12).
     pub high_max: Option<u64>,
-    /// By how much a counter may change on this CPU before the zone's counter is updated.
+    /// How much a counter may change on this CPU before the zone's counter is updated (`vm stats threshold`).
     pub stat_threshold: Option<u64>,
 }
 
 impl ZoneInfo {
-    /// The zones that have memory.
     pub fn populated(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter().filter(|zone| zone.present > 0)
     }
 
-    /// Where these zones lie, by node and address; those for devices, which the allocator does not have, are left out.
+    /// The physical ranges of these zones, by node and address, without ZONE_DEVICE, which the allocator does
+    /// not manage.
     pub fn spans(&self) -> Vec<ZoneSpan> {
         let spans = self.populated().filter_map(|zone| {
             Some(ZoneSpan {
@@ -110,7 +109,7 @@ impl ZoneInfo {
     }
 }
 
-/// What the lines at hand belong to.
+/// What the current lines of the file belong to.
 #[derive(Clone, Copy, PartialEq)]
 enum Section {
     Node,
@@ -118,7 +117,7 @@ enum Section {
     Pagesets,
 }
 
-/// The numbers of one zone, by name, as far as they are read.
+/// The numbers of one zone read so far, by name.
 struct ZoneLines {
     line: usize,
     node: u16,
@@ -129,7 +128,6 @@ struct ZoneLines {
     pagesets: Vec<(usize, BTreeMap<String, u64>)>,
 }
 
-/// Parses `/proc/zoneinfo`.
 pub fn parse_zoneinfo(text: &str) -> Result<ZoneInfo, ProcError> {
     let mut info = ZoneInfo::default();
     let mut zone: Option<ZoneLines> = None;

@@ -1,21 +1,21 @@
-//! What this process changes on the machine, put back whatever happens to it.
+//! Undoes what this process changes on the machine, even if it is killed.
 //!
 //! ```text
 //!   mmtwin                                     /run/mmtwin/note-x                a shell (put_back.sh)
-//!   begins a note, starts the shell            process 4711 ...          ◄─────  holds it locked too, says that it is ready
-//!   min_free_kbytes is going to change         setting ... 67584                 waits at a socket
+//!   begins a note, starts the shell            process 4711 ...          ◄─────  locks it too, reports that it is ready
+//!   will change min_free_kbytes                setting ... 67584                 waits on a socket
 //!   changes it
-//!   ends, or is killed  ── the socket closes ─────────────────────────────────►  undoes the note, removes it
+//!   exits, or is killed ── the socket closes ─────────────────────────────────►  undoes the note, removes it
 //!
-//!   both are killed                            the note stays                    the next mmtwin undoes it first, and says so
+//!   both are killed                            the note remains                  the next mmtwin undoes it, and says so
 //! ```
 //!
-//! Settings get their values back; tracing instances, cgroups, files and directories are removed; what was mounted is unmounted.
-//! Each is on the disk before it is done (`note.rs`). Nothing is changed before the shell is ready, so that no signal can meet it
-//! while it would still end it: then it ignores those that a terminal and `kill` send. It is a shell as a process that has threads can
-//! only start programs, and as this may be a library in any program.
+//! Settings are restored; tracing instances, cgroups, files and directories are removed; mounts are unmounted. Each change
+//! is written to the note on disk before it is made (`note.rs`). Nothing is changed before the shell is ready: from then
+//! on it ignores the signals that a terminal and `kill` send. A shell is used because a multithreaded process can only
+//! exec after fork, and because this crate may be a library in any program.
 //!
-//! One process at a time can have a setting. Those that begin or put back at the same time take turns.
+//! A setting can be used by one process at a time. Processes that begin a note or undo notes take turns.
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
@@ -39,73 +39,67 @@ mod note;
 const PUT_BACK: &str = include_str!("put_back.sh");
 const READY: &[u8] = b"ready\n";
 
-/// Why nothing can be changed.
+/// Why changes cannot be guarded.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    /// There is no place for notes.
+    /// There is no directory for notes.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// Another process has the setting.
-    #[error("{}: another mmtwin is using it at this moment; try again when that has ended", .0.display())]
+    /// Another process has changed the setting.
+    #[error("{}: another mmtwin process is using it; try again when it has finished", .0.display())]
     Busy(PathBuf),
-    /// A file cannot be read, written or made.
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Puts back what it was told of when it is dropped, or when this process ends.
+/// Undoes the changes that it was told of when it is dropped, or when this process exits.
 #[derive(Debug)]
 pub struct Guard {
-    /// Nothing where nothing outlives this process.
+    /// `None` in an emulated machine, where nothing outlives this process.
     kept: Option<Kept>,
-    /// Locked as long as they are open.
+    /// Locks on the files of settings, held as long as these are open.
     locks: RefCell<Vec<File>>,
 }
 
 struct Kept {
     note: Note,
     shell: Child,
-    /// Closed to have it all put back.
+    /// The socket to the shell; closing it makes the shell undo everything.
     line: Option<UnixStream>,
 }
 
-/// A setting that gets its value back.
+/// A setting whose value is restored.
 #[derive(Debug)]
 pub struct Setting(PathBuf);
 
-/// A directory that is removed when dropped, with all that is in it.
+/// A directory that is removed with its contents when dropped.
 #[derive(Debug)]
 pub struct TemporaryDirectory(PathBuf);
 
-/// The file of sysctl `name` (`vm.percpu_pagelist_high_fraction`).
+/// The file of a sysctl such as `vm.percpu_pagelist_high_fraction`.
 pub fn sysctl(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(name.replace('.', "/"))
 }
 
-/// Puts back what processes left that were killed together with their shells, and says so on stderr. Every command that changes or
-/// records begins with this.
+/// Undoes the changes of processes that were killed together with their shells, and says so on stderr. Every
+/// command that changes settings or records calls this first.
 pub fn put_back_left() -> Result<(), GuardError> {
     match places::runtime() {
         Ok(directory) if directory.is_dir() => Directory::open(&directory)?.put_back_left(),
-        // Where there is no place for notes there are none.
+        // Without a directory for notes there are no notes.
         _ => Ok(()),
     }
 }
 
 impl Guard {
-    /// Begins, with nothing to be put back yet.
+    /// Begins a note and starts its shell.
     pub fn take() -> Result<Guard, GuardError> {
         let directory = Directory::open(&places::runtime()?)?;
         directory.put_back_left()?;
         Guard::begin(directory)
     }
 
-    /// For an emulated machine, which ends with this process.
+    /// A guard for an emulated machine, whose state ends with this process.
     pub fn of_guest() -> Guard {
         Guard { kept: None, locks: RefCell::default() }
     }
@@ -126,8 +120,8 @@ impl Guard {
         Ok(Guard { kept: Some(kept), locks: RefCell::default() })
     }
 
-    /// Remembers the value of the setting in `path`, which nobody else can have until this ends. Settings get their values back in the
-    /// reverse order.
+    /// Notes the current value of the setting in `path`, and locks the setting for this process. Settings are
+    /// restored in reverse order.
     pub fn setting(&self, path: impl Into<PathBuf>) -> Result<Setting, GuardError> {
         let path = path.into();
         let lock = File::open(&path).map_err(failed(&path))?;
@@ -138,12 +132,13 @@ impl Guard {
         Ok(Setting(path))
     }
 
-    /// A file system is about to be mounted at `path`.
+    /// Notes that a file system will be mounted at `path`.
     pub fn mount(&self, path: &Path) -> Result<(), GuardError> {
         self.note(&Step::Mount(path)).map_err(failed(path))
     }
 
-    /// Makes a directory in a file system of the kernel's, a tracing instance or a cgroup, with a new name in `place`.
+    /// Creates a directory with a unique name below `place`, in a kernel file system: a tracing instance or a
+    /// cgroup.
     pub fn kernel_directory(&self, place: &Path) -> io::Result<PathBuf> {
         let made = with_new_name(place, |path| {
             self.note(&Step::KernelDirectory(path))?;
@@ -152,7 +147,7 @@ impl Guard {
         kept(made)
     }
 
-    /// Makes a file with a new name in `place`. Dropping it removes it.
+    /// Creates a file with a unique name in `place`; dropping it removes it.
     pub fn file(&self, place: &Path) -> io::Result<NamedTempFile> {
         with_new_name(place, |path| {
             self.note(&Step::File(path))?;
@@ -160,7 +155,7 @@ impl Guard {
         })
     }
 
-    /// Makes a directory with a new name in `place`.
+    /// Creates a directory with a unique name in `place`.
     pub fn directory(&self, place: &Path) -> io::Result<TemporaryDirectory> {
         let made = with_new_name(place, |path| {
             self.note(&Step::File(path))?;
@@ -174,30 +169,30 @@ impl Guard {
     }
 }
 
-/// Has `make` make something at `mmtwin-PID-X` in `place`, of which nobody has the name by chance.
+/// Calls `make` for names `mmtwin-PID-X` in `place`, with a random X, until one is free.
 fn with_new_name<T>(place: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<NamedTempFile<T>> {
     let prefix = format!("mmtwin-{}-", std::process::id());
     tempfile::Builder::new().prefix(&prefix).rand_bytes(12).make_in(std::path::absolute(place)?, make)
 }
 
-/// Where a directory was made, which is not removed as files are.
+/// The path of a new directory; disables the removal, which works for files only.
 fn kept(made: NamedTempFile<()>) -> io::Result<PathBuf> {
     made.keep().map(|(_, path)| path).map_err(|error| error.error)
 }
 
 impl Setting {
-    /// Sets it for the time being.
+    /// Changes the setting until it is restored.
     pub fn set(&self, value: &str) -> io::Result<()> {
         fs::write(&self.0, value)
     }
 
-    /// Its file.
     pub fn path(&self) -> &Path {
         &self.0
     }
 }
 
-/// What a setting is; of a file that lists all words that it takes, the one in brackets.
+/// The current value of a setting; for a file that lists all values, such as `always [madvise] never`, the
+/// one in brackets.
 fn value(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -205,7 +200,6 @@ fn value(path: &Path) -> io::Result<String> {
 }
 
 impl TemporaryDirectory {
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -213,7 +207,7 @@ impl TemporaryDirectory {
 
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
-        // What cannot be removed now the guard tries again, and says so.
+        // If this fails, the guard tries again at the end, and reports an error.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -222,21 +216,21 @@ impl Drop for Kept {
     fn drop(&mut self) {
         self.line = None;
         let status = self.shell.wait();
-        // Somebody killed it. Where it could not put all back it has said so.
+        // If the shell was killed by a signal, undo the changes here. If it failed, it has printed the error.
         if !status.is_ok_and(|status| status.code().is_some()) {
             let _ = shell(self.note.path(), "now").stdin(Stdio::null()).status();
         }
     }
 }
 
-/// The shell that undoes the note at `path`.
+/// A shell that undoes the note at `path`; `when` is `when-told` or `now`.
 fn shell(path: &Path, when: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", PUT_BACK, "mmtwin"]).arg(path).arg(when).current_dir("/").process_group(0);
     shell
 }
 
-/// Where notes are, while nobody else begins one or looks for those that are left.
+/// The directory of notes, locked against other processes that begin a note or look for old ones.
 struct Directory {
     path: PathBuf,
     _lock: File,

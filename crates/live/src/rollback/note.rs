@@ -1,19 +1,19 @@
-//! A note on disk of what has to be put back, and by whom it was written.
+//! A note on disk of all changes that have to be undone, and of the process that made them.
 //!
 //! ```text
-//!   process           4711   81632   0c6d...                   pid, start and kernel of who wrote it
-//!   setting           /proc/sys/vm/min_free_kbytes   67584     gets this value again
-//!   mount             /sys/kernel/tracing                      is unmounted
-//!   kernel-directory  /sys/kernel/tracing/instances/mmtwin-x   is removed: a tracing instance, a cgroup
-//!   file              /var/tmp/mmtwin-y                        is removed, and all below it
+//!   process           4711   81632   0c6d...                   pid, start time and boot id of the process
+//!   setting           /proc/sys/vm/min_free_kbytes   67584     restore this value
+//!   mount             /sys/kernel/tracing                      unmount
+//!   kernel-directory  /sys/kernel/tracing/instances/mmtwin-x   remove this tracing instance or cgroup
+//!   file              /var/tmp/mmtwin-y                        remove this file or directory tree
 //! ```
 //!
-//! A line is on the disk before what it tells of is done. Lines are undone in reverse: what is mounted is used only afterwards, and
-//! what the kernel changes by itself when a setting is written is noted before that setting.
+//! A line is on disk before the change is made. Lines are undone in reverse order: a mount is used only after
+//! its line, and settings that the kernel changes as a side effect of another one are noted before that one.
 //!
-//! The process that wrote a note has it locked, and so has the shell beside it. A note that is not locked is nobody's; one that is
-//! locked while its process is gone is being put back by the shell. A zombie is gone, and a process that started at another time
-//! under the same number is another.
+//! The process that wrote a note holds a lock on it, and so does its shell. A note without a lock belongs to
+//! nobody; one that is locked although its process has exited is just being undone by the shell. A zombie
+//! counts as exited, and a process with the same PID but another start time is a different process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,34 +26,34 @@ use rustix::process::geteuid;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What is to be undone.
+/// A change that has to be undone.
 pub(super) enum Step<'a> {
-    /// A file gets this value again.
+    /// Write this value back to the file.
     Setting(&'a Path, &'a str),
-    /// A file system is unmounted.
+    /// Unmount the file system.
     Mount(&'a Path),
-    /// A tracing instance or a cgroup is removed.
+    /// Remove the tracing instance or cgroup.
     KernelDirectory(&'a Path),
-    /// A file, or a directory with all below, is removed.
+    /// Remove the file, or the directory with its contents.
     File(&'a Path),
 }
 
-/// A note of this process, or of one that is gone, locked.
+/// A locked note, of this process or of one that has exited.
 pub(super) struct Note {
     path: PathBuf,
     file: File,
 }
 
-/// A process, told apart from those that had its number before.
+/// A process identity that is not confused by PID reuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub pid: u32,
-    /// In ticks since the kernel started.
+    /// Start time in clock ticks since boot.
     start: u64,
 }
 
 impl Note {
-    /// Begins a note of this process in `directory`, which is locked.
+    /// Creates a locked note of this process in `directory`, which the caller has locked.
     pub fn begin(directory: &Path) -> io::Result<Note> {
         let named = tempfile::Builder::new().prefix("note-").tempfile_in(directory)?;
         let (file, path) = named.keep().map_err(|error| error.error)?;
@@ -67,7 +67,7 @@ impl Note {
         Ok(note)
     }
 
-    /// The note at `path` if the process that wrote it is gone; then nobody else has it.
+    /// The note at `path`, locked, if the process that wrote it has exited and no shell is undoing it.
     pub fn left_at(path: &Path) -> io::Result<Option<(Note, Option<Process>)>> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new().read(true).append(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -77,20 +77,20 @@ impl Note {
         }
         let mut text = String::new();
         (&file).read_to_string(&mut text)?;
-        // None if it was killed while it wrote that.
+        // `None` if the process was killed while it wrote the first line.
         let process = text.split_once('\n').and_then(|(first, _)| Process::parse(first));
         if process.is_some_and(Process::is_alive) {
             return Ok(None);
         }
         flock(&file, FlockOperation::LockExclusive)?;
-        // Put back meanwhile.
+        // The note was undone between opening and locking it.
         if file.metadata()?.nlink() == 0 {
             return Ok(None);
         }
         Ok(Some((Note { path: path.to_path_buf(), file }, process)))
     }
 
-    /// Adds what is about to be done.
+    /// Appends a change that is about to be made.
     pub fn add(&self, step: &Step) -> io::Result<()> {
         let (kind, path, value) = match *step {
             Step::Setting(path, value) => ("setting", path, Some(value)),
@@ -100,7 +100,7 @@ impl Note {
         };
         let path = path.to_str().filter(|path| path.starts_with('/') && !path.contains(['\t', '\n']));
         let path =
-            path.ok_or_else(|| io::Error::other("its path is not absolute, or has a tab or a line end"))?;
+            path.ok_or_else(|| io::Error::other("its path is not absolute, or has a tab or a line break"))?;
         if value.is_some_and(|value| value.contains('\n')) {
             return Err(io::Error::other("its value has more than one line"));
         }
@@ -117,19 +117,19 @@ impl Note {
         &self.path
     }
 
-    /// The open note, for who shall have the lock too.
+    /// A duplicate of the open note, for the shell to share the lock.
     pub fn share(&self) -> io::Result<File> {
         Ok(self.file.as_fd().try_clone_to_owned()?.into())
     }
 }
 
 impl Process {
-    /// The process with this number, unless it has ended.
+    /// The process with this PID, unless it has exited.
     pub fn of(pid: u32) -> Option<Process> {
         Process::parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// What /proc/PID/stat says; nothing of a zombie. The name in parentheses can hold anything.
+    /// Parses /proc/PID/stat; `None` for a zombie. The name in parentheses may contain any character.
     fn parse_stat(pid: u32, stat: &str) -> Option<Process> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let is_gone = matches!(*fields.first()?, "Z" | "X" | "x");
@@ -164,7 +164,7 @@ mod tests {
         let process = Process::of(child.id()).unwrap();
         assert!(process.is_alive());
         drop(child.stdin.take());
-        // It is a zombie until it is waited for.
+        // An exited process is a zombie until its parent waits for it.
         while process.is_alive() {
             std::thread::yield_now();
         }

@@ -1,10 +1,10 @@
-//! What was changed comes back, whoever is killed when.
+//! Changes are undone no matter which process is killed, and when.
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 
-/// A directory with two settings.
+/// A directory with two files that stand for settings.
 fn files() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let (first, second) = (directory.path().join("first"), directory.path().join("second one"));
@@ -13,7 +13,7 @@ fn files() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (directory, first, second)
 }
 
-/// Where notes are.
+/// The directory of notes.
 fn notes(directory: &Path) -> Directory {
     Directory::open(&directory.join("notes")).unwrap()
 }
@@ -30,7 +30,7 @@ fn pid_of_shell(guard: &Guard) -> Pid {
     Pid::from_child(&guard.kept.as_ref().unwrap().shell)
 }
 
-/// What a note says, as if it were by a process that has ended.
+/// Rewrites a note so that it seems to be from a process that has exited.
 fn as_if_killed(note: &str) -> String {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -82,7 +82,7 @@ fn what_was_made_is_removed_and_what_others_made_is_not() {
     let inner = guard.directory(directory.path()).unwrap();
     fs::write(inner.path().join("content"), "").unwrap();
     let inner = std::mem::ManuallyDrop::new(inner);
-    // Somebody put a link where a file was noted.
+    // A symbolic link has been put in place of a file in the note.
     let link = guard.file(directory.path()).unwrap().path().to_path_buf();
     std::os::unix::fs::symlink(&first, &link).unwrap();
     drop(guard);
@@ -95,7 +95,7 @@ fn a_shell_that_ignores_signals_is_there_before_anything_changes() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::PIPE] {
         let (directory, first, _) = files();
         let guard = begin(directory.path());
-        // At once.
+        // Immediately, before anything was changed.
         kill_process(pid_of_shell(&guard), signal).unwrap();
         guard.setting(&first).unwrap().set("2").unwrap();
         drop(guard);
@@ -120,7 +120,7 @@ fn what_a_killed_process_and_its_shell_left_is_put_back() {
     let [one, other] = [&first, &second].map(|path| guard.setting(path).unwrap());
     let file = guard.file(directory.path()).unwrap().keep().unwrap().1;
     let text = fs::read_to_string(note_of(&guard)).unwrap();
-    // As long as its process is there, nobody touches what it notes.
+    // The changes of a process that is alive are not undone.
     one.set("2").unwrap();
     other.set("c").unwrap();
     notes(directory.path()).put_back_left().unwrap();
@@ -131,7 +131,7 @@ fn what_a_killed_process_and_its_shell_left_is_put_back() {
     fs::write(&second, "c").unwrap();
     fs::write(&file, "").unwrap();
     let left = directory.path().join("notes/note-left");
-    // The last line was not finished when it was killed.
+    // The process was killed while it wrote the last line.
     fs::write(&left, as_if_killed(&text) + "setting\t/proc/sys/vm/swappiness\t1").unwrap();
     notes(directory.path()).put_back_left().unwrap();
     assert_eq!((value(&first).unwrap().as_str(), value(&second).unwrap().as_str()), ("1", "a b"));

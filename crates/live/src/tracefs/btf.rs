@@ -1,10 +1,11 @@
-//! Where the members of the kernel's structures lie, by its own description of its types, `/sys/kernel/btf/vmlinux`.
+//! Offsets of the members of kernel structures, from the kernel's type information (BTF),
+//! `/sys/kernel/btf/vmlinux`.
 //!
 //! ```text
-//!   header   magic, where types and strings are
-//!   types    name │ kind, number of parts │ size or type │ parts     one after the other
-//!                                                          of a struct: name │ type │ offset in bits
-//!   strings  names, each ended by a zero
+//!   header   magic, offsets of types and strings
+//!   types    name │ kind, number of members │ size or type │ members    one type after the other
+//!                                                            of a struct: name │ type │ offset in bits
+//!   strings  NUL-terminated names
 //! ```
 //!
 //! Little-endian machines only. The format is that of `Documentation/bpf/btf.rst`.
@@ -12,30 +13,25 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where the kernel describes its types, if it was built to.
+/// The kernel's type information; exists if it was built with CONFIG_DEBUG_INFO_BTF.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 const MAGIC: u64 = 0xeb9f;
 const STRUCT: u32 = 4;
 const BITS: u32 = 8;
 
-/// Why a member is not found.
+/// Why an offset is not known.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BtfError {
-    /// The description is damaged, or of a newer format.
-    #[error("the description of the kernel's types is not understood at byte {0}")]
+    /// The type information is damaged, or in a newer format.
+    #[error("cannot parse the kernel's type information (BTF) at byte {0}")]
     Damaged(usize),
-    /// There is no such structure, or it has no such member.
-    #[error("the kernel has no `{structure}` with `{member}`")]
-    Missing {
-        /// The structure.
-        structure: String,
-        /// The member.
-        member: String,
-    },
+    /// There is no structure of that name with that member.
+    #[error("the kernel's `struct {structure}` does not exist or has no member `{member}`")]
+    Missing { structure: String, member: String },
 }
 
-/// Offsets of `members` of `structure` in bytes, by the description in `bytes`.
+/// Byte offsets of `members` of `structure`, according to the BTF data in `bytes`.
 pub fn member_offsets(bytes: &[u8], structure: &str, members: &[&str]) -> Result<Vec<usize>, BtfError> {
     let found = structures(bytes, structure)?;
     let offset = |member: &&str| {
@@ -45,7 +41,7 @@ pub fn member_offsets(bytes: &[u8], structure: &str, members: &[&str]) -> Result
     members.iter().map(offset).collect()
 }
 
-/// All members of the structures of that name, bit fields left out.
+/// Byte offsets of all members of the structures of that name, except bit-fields.
 fn structures<'a>(bytes: &'a [u8], structure: &str) -> Result<BTreeMap<&'a str, usize>, BtfError> {
     let file = Part { bytes, start: 0 };
     if file.number(0, 2)? != MAGIC {
@@ -68,7 +64,7 @@ fn structures<'a>(bytes: &'a [u8], structure: &str) -> Result<BTreeMap<&'a str, 
         if kind == STRUCT && strings.text(name)? == structure {
             for part in (0..parts).map(|number| parts_at + 12 * number) {
                 let offset = types.word(part + 8)?;
-                // Then the upper bits are the size of a bit field.
+                // With the kind flag, the upper 8 bits of the offset are the size of a bit-field.
                 if !has_bit_fields || offset >> 24 == 0 {
                     members.insert(strings.text(types.word(part)?)?, (offset / BITS) as usize);
                 }
@@ -79,24 +75,24 @@ fn structures<'a>(bytes: &'a [u8], structure: &str) -> Result<BTreeMap<&'a str, 
     Ok(members)
 }
 
-/// Bytes that follow the three words of a type.
+/// Size of the data that follows the three common words of a type.
 fn size_of_parts(kind: u32, parts: usize) -> Option<usize> {
     Some(match kind {
-        // Pointers, forwards, typedefs, qualifiers, functions, floating point, tags of types.
+        // PTR, FWD, TYPEDEF, qualifiers, FUNC, FLOAT, TYPE_TAG.
         2 | 7..=12 | 16 | 18 => 0,
-        // Integers, variables, tags of declarations.
+        // INT, VAR, DECL_TAG.
         1 | 14 | 17 => 4,
-        // An array.
+        // ARRAY.
         3 => 12,
-        // Structures, unions, sections, enumerations of 64 bits.
+        // STRUCT, UNION, DATASEC, ENUM64.
         4 | 5 | 15 | 19 => 12 * parts,
-        // Enumerations and parameters.
+        // ENUM, FUNC_PROTO.
         6 | 13 => 8 * parts,
         _ => return None,
     })
 }
 
-/// A part of the description, for errors with its place in the whole.
+/// A section of the BTF data with its offset in the whole, for error messages.
 struct Part<'a> {
     bytes: &'a [u8],
     start: usize,
@@ -120,7 +116,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The same of the kernel that runs here.
+/// Like [`member_offsets`], for the running kernel.
 pub fn of_this_kernel(structure: &str, members: &[&str]) -> std::io::Result<Vec<usize>> {
     let error = |source: String| std::io::Error::other(format!("{VMLINUX}: {source}"));
     let bytes = std::fs::read(Path::new(VMLINUX)).map_err(|source| error(source.to_string()))?;
@@ -133,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// An int, `struct task` with a member at byte 8, a bit field and one at byte 16, and a pointer.
+    /// BTF data with an int, `struct task` with members at bytes 8 and 16 and a bit-field, and a pointer.
     fn description() -> Vec<u8> {
         let strings = b"\0int\0task\0seq\0bit\0work\0";
         let types: [u32; 22] = [
@@ -161,7 +157,7 @@ mod tests {
         let missing = |member: &str| BtfError::Missing { structure: "task".into(), member: member.into() };
         assert_eq!(offsets(&["seq", "bit"]), Err(missing("bit")));
         let other = member_offsets(&description(), "int", &["seq"]).unwrap_err();
-        assert_eq!(other.to_string(), "the kernel has no `int` with `seq`");
+        assert_eq!(other.to_string(), "the kernel's `struct int` does not exist or has no member `seq`");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The `format` file of a tracepoint: where in a record each field lies.
+//! The `format` file of a tracepoint: where each field is in a record.
 //!
 //! ```text
 //!   name: mm_page_free
@@ -15,51 +15,46 @@ use std::collections::BTreeMap;
 /// Why a format cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FormatError {
-    /// The text is not a format.
+    /// The text is not in the format of a `format` file.
     #[error("event format, line {line}: {problem}")]
     Syntax {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong there.
         problem: String,
     },
-    /// The kernel's event lacks a field.
+    /// The kernel's tracepoint lacks a field.
     #[error(
         "this kernel's event `{event}` has no field `{field}`; mmtwin knows the events of Linux 6.1 to 6.18"
     )]
-    MissingField {
-        /// The event.
-        event: String,
-        /// The field.
-        field: String,
-    },
+    MissingField { event: String, field: String },
 }
 
-/// Where a field lies in a record.
+/// Location and type of a field in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Bytes from the start of the record.
     pub offset: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// A signed number.
+    /// Whether the number is signed.
     pub signed: bool,
-    /// The field holds the place of its value: offset in the low, length in the high 16 bits.
+    /// The field holds the location of its value: offset in the low, length in the high 16 bits
+    /// (`__data_loc`).
     pub dynamic: bool,
 }
 
-/// The layout of one tracepoint's records.
+/// The layout of a tracepoint's records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
     /// Name of the tracepoint.
     pub name: String,
-    /// The number that its records begin with.
+    /// The event type, `common_type`, that its records begin with.
     pub id: u16,
     fields: BTreeMap<String, Field>,
 }
 
 impl Field {
-    /// The number in `record`, sign-extended if it is signed; `None` if the record is too short.
+    /// The field's number in `record`, sign-extended if it is signed; `None` if the record is too short.
     pub fn number(&self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         let mut wide = [0; 8];
@@ -72,7 +67,7 @@ impl Field {
         }
     }
 
-    /// The bytes of a string in `record`, up to its terminator.
+    /// The field's string in `record`, without its terminator.
     pub fn string<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let (start, length) = if self.dynamic {
             let place = self.number(record)? as usize;
@@ -132,7 +127,6 @@ impl EventFormat {
         }
     }
 
-    /// The field of that name.
     pub fn field(&self, name: &str) -> Result<Field, FormatError> {
         self.fields
             .get(name)

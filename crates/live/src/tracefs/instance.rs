@@ -1,4 +1,4 @@
-//! A private tracing instance, gone when dropped.
+//! A private tracing instance that is removed when dropped.
 
 use crate::notice::say;
 use std::fs::{self, File, OpenOptions};
@@ -11,13 +11,13 @@ use rustix::fs::OFlags;
 
 use super::{Tracefs, TracefsError};
 
-/// A directory below `instances/`: buffers, events and filters of its own. Dropping it removes it.
+/// A directory below `instances/` with its own buffers, events and filters. Dropping it removes it.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
 }
 
-/// One CPU's ring buffer, from `per_cpu/cpuN/stats`.
+/// Statistics of one CPU's ring buffer, from `per_cpu/cpuN/stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BufferStatistics {
     /// Events in the buffer.
@@ -31,7 +31,7 @@ pub struct BufferStatistics {
 }
 
 impl Instance {
-    /// Makes `instances/mmtwin-PID-X`, with tracing off.
+    /// Creates `instances/mmtwin-PID-X`, with tracing off.
     pub fn create(tracefs: &Tracefs) -> Result<Instance, TracefsError> {
         let instances = tracefs.root().join("instances");
         let made = tracefs.guard().kernel_directory(&instances);
@@ -41,18 +41,17 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Path of a file of the instance.
     pub fn path(&self, file: &str) -> PathBuf {
         self.path.join(file)
     }
 
-    /// The text of a file of the instance.
+    /// Reads a file of the instance.
     pub fn read(&self, file: &str) -> Result<String, TracefsError> {
         let path = self.path(file);
         read_whole(&path).map_err(|source| TracefsError::File { path, source })
     }
 
-    /// Writes a knob, in one write as tracefs wants it.
+    /// Writes a control file in a single write, as tracefs requires.
     pub fn write(&self, file: &str, value: &str) -> Result<(), TracefsError> {
         let path = self.path(file);
         OpenOptions::new()
@@ -76,7 +75,7 @@ impl Instance {
         Ok(cpus)
     }
 
-    /// Opens a CPU's buffer for reading without waiting.
+    /// Opens a CPU's buffer for non-blocking reads.
     pub fn open_buffer(&self, cpu: u16) -> Result<File, TracefsError> {
         let path = self.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         OpenOptions::new()
@@ -86,13 +85,12 @@ impl Instance {
             .map_err(|source| TracefsError::File { path, source })
     }
 
-    /// A CPU's counters.
     pub fn statistics(&self, cpu: u16) -> Result<BufferStatistics, TracefsError> {
         Ok(BufferStatistics::parse(&self.read(&format!("per_cpu/cpu{cpu}/stats"))?))
     }
 
     fn remove(path: &Path) -> io::Result<()> {
-        // A reader thread may be closing its file in this moment.
+        // A reader thread may not have closed its file yet.
         for _ in 0..50 {
             match fs::remove_dir(path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -106,7 +104,7 @@ impl Instance {
 }
 
 impl BufferStatistics {
-    /// Parses the `key: value` lines; keys it does not need are skipped.
+    /// Parses the `key: value` lines; unknown keys are skipped.
     pub fn parse(text: &str) -> BufferStatistics {
         let mut statistics = BufferStatistics::default();
         for line in text.lines() {
@@ -124,8 +122,8 @@ impl BufferStatistics {
     }
 }
 
-/// Reads a file in large pieces: `events/header_page` gives what fits into the first read, and then nothing,
-/// so `read_to_string`, which begins with a small one, does not get it.
+/// Reads a file with a large buffer: `events/header_page` returns what fits into the first read and nothing
+/// after that, so `read_to_string`, which starts with a small read, would miss the rest.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut text, mut piece) = (Vec::new(), vec![0; 1 << 16]);

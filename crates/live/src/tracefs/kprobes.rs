@@ -1,12 +1,12 @@
-//! Events of our own, at functions of the kernel: `kprobe_events`.
+//! Our own trace events at kernel functions: `kprobe_events`.
 //!
 //! ```text
-//!   p:numa/setnuma sched_setnuma nid=%si:s32       when it is called: its second argument
-//!   r:numa/misret mpol_misplaced nid=$retval:s32   when it returns: what it returns
+//!   p:numa/setnuma sched_setnuma nid=%si:s32       at each call: the second argument
+//!   r:numa/misret mpol_misplaced nid=$retval:s32   at each return: the return value
 //! ```
 //!
-//! Then there is a directory `events/numa/setnuma` as of any tracepoint. Calls that a probe had to let pass, as all places for
-//! returns were taken or another probe was at work, are counted in `kprobe_profile`.
+//! Each definition creates a directory `events/numa/setnuma` like that of a tracepoint. `kprobe_profile`
+//! counts the calls that a probe missed because all return slots were in use or another probe was running.
 
 use crate::notice::say;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::{Tracefs, TracefsError};
 
 const EVENTS: &str = "kprobe_events";
 
-/// Events that are there until this is dropped. Instances that use them have to be gone by then.
+/// Events that exist until this is dropped. Instances that use them have to be removed before.
 #[derive(Debug)]
 pub struct Kprobes {
     root: PathBuf,
@@ -26,7 +26,7 @@ pub struct Kprobes {
 }
 
 impl Kprobes {
-    /// Makes the events of these definitions.
+    /// Creates the events of these definitions.
     pub fn define(tracefs: &Tracefs, definitions: &[String]) -> Result<Kprobes, TracefsError> {
         let mut probes = Kprobes { root: tracefs.root().to_path_buf(), names: Vec::new() };
         for definition in definitions {
@@ -40,7 +40,7 @@ impl Kprobes {
         Ok(probes)
     }
 
-    /// Calls that they let pass.
+    /// Number of calls that the probes missed.
     pub fn missed(&self) -> Result<u64, TracefsError> {
         let path = self.root.join("kprobe_profile");
         let text =
@@ -55,7 +55,7 @@ impl Kprobes {
     }
 }
 
-/// The sum of what these events missed; nothing unless there is a line for each.
+/// The sum of the missed calls of these events; `None` unless there is a line for each.
 fn missed(text: &str, events: &[&str]) -> Option<u64> {
     let mut by_event = BTreeMap::new();
     for line in text.lines() {

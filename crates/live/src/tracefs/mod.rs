@@ -1,17 +1,17 @@
-//! The kernel's tracing file system: where it is, a private instance in it, and what comes out.
+//! The kernel's tracing file system: finding it, a private instance in it, and its output formats.
 //!
 //! ```text
 //!   /sys/kernel/tracing/instances/mmtwin-4711-8fTq/
-//!     trace_clock  buffer_size_kb  tracing_on      the knobs            instance
+//!     trace_clock  buffer_size_kb  tracing_on      control files        instance
 //!     events/kmem/mm_page_alloc/{format,enable}    a tracepoint         format
 //!     per_cpu/cpu0/{trace_pipe_raw,stats}          its ring buffer      ring_buffer
-//!     trace                                        all of them as text  text
-//!   /sys/kernel/tracing/kprobe_events              events of our own    kprobes, btf
+//!     trace                                        all events as text   text
+//!   /sys/kernel/tracing/kprobe_events              our own events       kprobes, btf
 //! ```
 //!
-//! An instance has buffers, events and filters of its own, so a recording neither disturbs nor sees what else
-//! is traced; removing the directory removes every trace of it. That, and unmounting what had to be mounted, is under
-//! guard ([`crate::rollback`]): it is done also if the recorder is killed.
+//! An instance has its own buffers, events and filters, so a recording neither disturbs other tracing nor
+//! sees its events; removing the directory removes everything. A guard ([`crate::rollback`]) does that, and
+//! unmounts tracefs if it was not mounted before, even if the recorder is killed.
 //!
 //! In the kernel: `kernel/trace/trace.c` and `kernel/trace/ring_buffer.c` (6.18).
 

@@ -1,4 +1,4 @@
-//! Finding tracefs, or mounting it for as long as it is needed.
+//! Finds tracefs, or mounts it for as long as it is needed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,24 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Why tracefs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
-    /// Only root may trace.
     #[error("recording needs root (it uses the kernel's tracepoints); run it with sudo")]
     NotRoot,
-    /// The kernel has no tracefs.
     #[error(
         "this kernel has no tracefs at /sys/kernel/tracing ({source}); it needs CONFIG_EVENT_TRACING, and a \
          container needs the host's tracefs (--privileged -v /sys/kernel/tracing:/sys/kernel/tracing)"
     )]
     Missing {
-        /// What mounting it said.
+        /// The error of mounting it.
         source: io::Error,
     },
-    /// What tracing changes could not be put back.
+    /// The changes to tracing cannot be guarded.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// A file of tracefs cannot be read or written.
     #[error("{path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 }
 
-/// The mounted tracing file system, with a guard over all that is done in it. If it had to be mounted, that unmounts it.
+/// A mounted tracefs, with a guard for all changes made in it. If it was mounted here, the guard unmounts it.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
@@ -45,7 +37,7 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds tracefs, or mounts it at `/sys/kernel/tracing`.
+    /// Uses the tracefs that is mounted, or mounts it at `/sys/kernel/tracing`.
     pub fn open() -> Result<Tracefs, TracefsError> {
         if !rustix::process::geteuid().is_root() {
             return Err(TracefsError::NotRoot);
@@ -53,7 +45,7 @@ impl Tracefs {
         Tracefs::with(Guard::take()?)
     }
 
-    /// The same in an emulated machine.
+    /// Like [`Tracefs::open`], in an emulated machine.
     pub fn of_guest() -> Result<Tracefs, TracefsError> {
         Tracefs::with(Guard::of_guest())
     }
@@ -70,12 +62,12 @@ impl Tracefs {
         Ok(Tracefs { root: PLACES[0].into(), guard })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What puts back all that is changed, also beside tracing.
+    /// The guard, which also undoes changes outside tracefs.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }

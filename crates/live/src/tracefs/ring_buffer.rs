@@ -1,19 +1,20 @@
-//! The ring buffer's sub-buffers, as `trace_pipe_raw` gives them.
+//! The sub-buffers of the ring buffer, as read from `trace_pipe_raw`.
 //!
 //! ```text
 //!   +-----------+----------------+--------------------------------------------+---------+
 //!   | time (ns) | commit         | entry | entry | ...                        | unused  |
 //!   +-----------+----------------+--------------------------------------------+---------+
-//!                 bits 0-26 bytes of entries       bit 31: events were lost before this one,
+//!                 bits 0-26 bytes of entries       bit 31: events were lost before this sub-buffer,
 //!                                                  bit 30: their number follows the entries
-//!   entry: 5 bits type and length, 27 bits time since the entry before, then by type
-//!     1..28  a record of 4 x type bytes              29  padding (to the end if its time is 0)
-//!     0      a record, its length in the next word   30  time passes: 27 low bits + next word
-//!                                                    31  time as such: 59 bits
+//!   entry: 5 bits type and length, 27 bits time delta to the previous entry, then depending on the type
+//!     1..28  a record of 4 x type bytes              29  padding (to the end if the time delta is 0)
+//!     0      a record, its length in the next word   30  time extend: 27 low bits + next word
+//!                                                    31  absolute time stamp: 59 bits
 //! ```
 //!
-//! Little-endian machines only. Where time and commit lie is read from `events/header_page`, because the
-//! kernel may be 32-bit. In the kernel: `kernel/trace/ring_buffer.c` (6.18).
+//! Little-endian machines only. The offsets of the time stamp and of `commit` are read from
+//! `events/header_page`, because the kernel may be 32-bit. In the kernel: `kernel/trace/ring_buffer.c`
+//! (6.18).
 
 use std::ops::Range;
 
@@ -22,39 +23,39 @@ use super::Field;
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
-/// A stored time has 59 bits; the highest five are those of the time before.
+/// An absolute time stamp has 59 bits; the highest five are those of the previous time stamp.
 const STORED_TIME_BITS: u32 = 59;
 
-/// Bytes that are not a sub-buffer.
+/// The bytes are not a valid sub-buffer.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RingBufferError {
-    /// `header_page` is not understood.
+    /// `header_page` cannot be parsed.
     #[error("events/header_page: {0}")]
     Header(String),
-    /// An entry or the header points outside the sub-buffer.
+    /// The header or an entry extends past the end of the sub-buffer.
     #[error("the sub-buffer is damaged at byte {0}")]
     Damaged(usize),
 }
 
-/// Where things lie in a sub-buffer.
+/// The layout of a sub-buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubBufferLayout {
     time: Field,
     commit: Field,
     data: usize,
-    /// Bytes of a whole sub-buffer.
+    /// Size of a sub-buffer in bytes.
     pub size: usize,
 }
 
-/// One sub-buffer, and the place in it.
+/// A cursor over the records of one sub-buffer.
 #[derive(Debug)]
 pub struct SubBuffer<'a> {
     bytes: &'a [u8],
     position: usize,
     end: usize,
     time: u64,
-    /// Events lost before the first of this sub-buffer; at least 1 if some were, even if the kernel did not
-    /// say how many.
+    /// Number of events lost before the first one in this sub-buffer; at least 1 if events were lost and the
+    /// kernel did not store how many.
     pub missed: u64,
 }
 
@@ -82,7 +83,7 @@ impl SubBufferLayout {
         Ok(SubBufferLayout { time, commit, data: data.offset, size })
     }
 
-    /// Opens the sub-buffer in `bytes`.
+    /// Parses the header of the sub-buffer in `bytes`.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<SubBuffer<'a>, RingBufferError> {
         let time = self.time.number(bytes).ok_or(RingBufferError::Damaged(self.time.offset))?;
         let commit = self.commit.number(bytes).ok_or(RingBufferError::Damaged(self.commit.offset))?;
@@ -101,12 +102,12 @@ impl SubBufferLayout {
 }
 
 impl<'a> SubBuffer<'a> {
-    /// Where the records lie.
+    /// Byte ranges of the records.
     pub fn places(mut self) -> impl Iterator<Item = Result<Range<usize>, RingBufferError>> {
         std::iter::from_fn(move || self.next_place().map(|place| place.map(|(_, place)| place)).transpose())
     }
 
-    /// The place of the next record, and its time in nanoseconds of the trace clock.
+    /// The time stamp of the next record, in nanoseconds of the trace clock, and its byte range.
     fn next_place(&mut self) -> Result<Option<(u64, Range<usize>)>, RingBufferError> {
         let place = self.find_place();
         if place.is_err() {
@@ -123,7 +124,7 @@ impl<'a> SubBuffer<'a> {
                 29 if delta == 0 => self.position = self.end,
                 29 => {
                     self.time = self.time.wrapping_add(delta);
-                    // The length counts its own word.
+                    // The length includes its own word.
                     let length = self.word()?;
                     self.take((length as usize).saturating_sub(4))?;
                 }
@@ -157,7 +158,7 @@ impl<'a> SubBuffer<'a> {
 
     fn take(&mut self, length: usize) -> Result<Range<usize>, RingBufferError> {
         let damaged = RingBufferError::Damaged(self.position);
-        // Entries are whole words.
+        // Entries are aligned to words.
         let next = self.position.checked_add(length.next_multiple_of(4)).filter(|next| *next <= self.end);
         let next = next.ok_or(damaged)?;
         let place = self.position..self.position + length;

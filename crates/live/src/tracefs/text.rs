@@ -1,17 +1,18 @@
-//! The file `trace`: events as lines of text.
+//! The tracefs file `trace`: events as lines of text.
 //!
 //! ```text
 //!   mmtwin-write-4711    [001] d.h1.  8463.211907: csd_queue_cpu: cpu=0 callsite=... func=do_flush_tlb_all csd=...
 //!   task                 CPU   context  seconds    event          fields
 //! ```
 //!
-//! Slower than the ring buffer's records, but here the kernel has turned addresses into the names of functions and
-//! numbers into those of gfp flags. In the kernel: `trace_print_lat_fmt` in `kernel/trace/trace_output.c` (6.18).
+//! Slower than the binary records of the ring buffer, but the kernel has already converted addresses to
+//! function names and gfp flags to their names. In the kernel: `trace_print_lat_fmt` in
+//! `kernel/trace/trace_output.c` (6.18).
 
 /// One line of `trace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextEvent<'a> {
-    /// The event happened in a hard or soft interrupt, so the task was only there by chance.
+    /// The event happened in a hard or soft interrupt, so it has nothing to do with the interrupted task.
     pub in_interrupt: bool,
     /// Name of the tracepoint.
     pub name: &'a str,
@@ -19,7 +20,7 @@ pub struct TextEvent<'a> {
 }
 
 impl<'a> TextEvent<'a> {
-    /// Parses a line; comments and empty lines give `None`. The name of the task must not contain a bracket.
+    /// Parses a line; `None` for comments and empty lines. The task name must not contain a bracket.
     pub fn parse(line: &'a str) -> Result<Option<TextEvent<'a>>, String> {
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(None);
@@ -30,7 +31,7 @@ impl<'a> TextEvent<'a> {
             let (context, rest) = rest.trim_start().split_once(' ')?;
             let (_time, rest) = rest.split_once(": ")?;
             let (name, fields) = rest.split_once(": ")?;
-            // The third letter: h and H hard interrupt, s soft interrupt, z and Z non-maskable.
+            // The third character of the context: h and H hard interrupt, s soft interrupt, z and Z NMI.
             let in_interrupt = matches!(context.chars().nth(2)?, 'h' | 'H' | 's' | 'z' | 'Z');
             Some(TextEvent { in_interrupt, name: name.trim(), fields })
         };
