@@ -1,16 +1,16 @@
-//! The program that emulates: the machine's own, or a newer one out of Debian's packages.
+//! The QEMU program: the installed one, or a newer one from Debian's packages.
 //!
 //! ```text
-//!   one CPU          qemu-system-x86_64 as it is installed
-//!   several          the same if it is new enough, or else cache/qemu/SUITE/, unpacked and not installed:
-//!                      the packages that apt would install for it on this machine, firmware and libraries among them
+//!   one CPU          the installed qemu-system-x86_64
+//!   several CPUs     the same if it is new enough, else cache/qemu/SUITE/, unpacked but not installed:
+//!                      the packages that apt would install for it on this machine, including firmware and libraries
 //! ```
 //!
-//! apt checks what it downloads by the signed lists of the archive. Hashes of all files are noted then, and checked before the program is
-//! run again.
+//! apt verifies downloads by the signed lists of the archive. Checksums of all files are then stored, and
+//! verified before the program is run again.
 //!
-//! In deterministic time, older versions let one CPU run on while it waits for another to start: 7.2 was still at that after
-//! minutes, 10.0 needs milliseconds.
+//! With deterministic time, older versions let one CPU run on while it waits for another one to start: 7.2
+//! took minutes without result, 10.0 takes milliseconds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,15 +20,15 @@ use super::{Cache, QemuError, find, output};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const PACKAGE: &str = "qemu-system-x86";
-/// The first version that is known to run several CPUs.
+/// The first version known to work with several CPUs and deterministic time.
 const SEVERAL_CPUS: u32 = 10;
-/// Where a newer one is, for machines whose own is older, and its packages.
+/// The suite that has a newer QEMU, for machines with an older one.
 const SUITE: &str = "bookworm-backports";
-/// Where packages have the firmware, and libraries.
+/// Directories of firmware within the packages.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 
-/// A program that emulates machines, and what it needs that is not installed.
+/// A QEMU program, and the directories of its libraries and firmware if it is not installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulator {
     program: PathBuf,
@@ -37,7 +37,7 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// One for machines with so many CPUs; it may be kept in `cache`.
+    /// A QEMU for machines with `cpus` CPUs; it may be unpacked into `cache`.
     pub fn find(cpus: u16, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Emulator, QemuError> {
         let installed = find(PROGRAM, PACKAGE).map(|program| Emulator {
             program,
@@ -54,14 +54,14 @@ impl Emulator {
         }
         let root = cache.directory("qemu")?.join(SUITE);
         let unpacked = Emulator::unpacked(&root);
-        // One that was unpacked before may miss a library that was installed then.
+        // An unpacked QEMU may lack a library that was installed when it was unpacked, but is not any more.
         if Cache::check(&root).is_err() || unpacked.major_version().is_err() {
             Emulator::unpack(&root, cache, progress)?;
         }
         unpacked.major_version().map(|_| unpacked)
     }
 
-    /// The one that is unpacked in `root`.
+    /// The QEMU that is unpacked in `root`.
     fn unpacked(root: &Path) -> Emulator {
         let under = |places: [&str; 2]| places.iter().map(|place| root.join(place)).collect();
         Emulator {
@@ -71,7 +71,7 @@ impl Emulator {
         }
     }
 
-    /// Unpacks what this machine would have to install, in place of what is in `root`.
+    /// Unpacks the packages that this machine would have to install, and replaces `root`.
     fn unpack(root: &Path, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<(), QemuError> {
         progress("looking for a newer QEMU in Debian's archive");
         let apt = Apt::open(cache)?;
@@ -83,7 +83,7 @@ impl Emulator {
         cache.keep(new.path(), root)
     }
 
-    /// A call of it, which ends when this process is killed.
+    /// A command that runs QEMU, and is killed with this process.
     pub fn command(&self) -> Result<Command, QemuError> {
         let mut command = Command::new(find("setpriv", "util-linux")?);
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
@@ -100,8 +100,10 @@ impl Emulator {
 
     fn major_version(&self) -> Result<u32, QemuError> {
         let text = output(self.command()?.arg("--version"))?;
-        major(&text)
-            .ok_or_else(|| QemuError::Failed { program: PROGRAM.into(), message: "it has no version".into() })
+        major(&text).ok_or_else(|| QemuError::Failed {
+            program: PROGRAM.into(),
+            message: "its version is not in its output".into(),
+        })
     }
 }
 

@@ -1,14 +1,14 @@
-//! Inside: this program as the first process of a kernel that has nothing else.
+//! Inside the guest: this program runs as init of a kernel that has no other userspace.
 //!
 //! ```text
-//!   mount proc, sysfs, debugfs, devtmpfs, cgroup2  what every program expects
+//!   mount proc, sysfs, debugfs, devtmpfs, cgroup2
 //!   load brd, copy the disk into it, mount it      /mnt: a file system with a page cache
-//!   do what was asked for
-//!   send its files, one a line, to the second serial line
+//!   run the task
+//!   send its files, one per line, to the second serial line
 //!   restart, which ends the emulation
 //! ```
 //!
-//! A line is `file NAME HEX`, or `error MESSAGE` if it could not be done; the last is `end`.
+//! A line is `file NAME HEX`, or `error MESSAGE` if the task failed; the last line is `end`.
 
 use crate::notice::say;
 use std::fs::{self, File};
@@ -24,12 +24,12 @@ use super::machine::GuestFile;
 const LINE: &str = "/dev/ttyS1";
 const BLOCK_DEVICE: &str = "/dev/ram0";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Where the disk is mounted.
+/// Mount point of the disk.
 pub const DIRECTORY: &str = "/mnt";
-/// `MODULE_INIT_COMPRESSED_FILE`: the kernel unpacks the module.
+/// `MODULE_INIT_COMPRESSED_FILE`: the kernel decompresses the module.
 const COMPRESSED: i32 = 4;
 
-/// Prepares the machine, does `work`, sends the files that it leaves in the directory that it names, and restarts.
+/// Prepares the machine, runs `work`, sends the files in the directory that it returns, and restarts.
 pub fn serve(work: impl FnOnce() -> Result<PathBuf, String>) -> io::Result<()> {
     let done = prepare()
         .map_err(|error| error.to_string())
@@ -42,12 +42,12 @@ pub fn serve(work: impl FnOnce() -> Result<PathBuf, String>) -> io::Result<()> {
     let mut line = File::options().write(true).open(LINE)?;
     line.write_all(text.as_bytes())?;
     line.write_all(b"end\n")?;
-    // Closing waits until all is sent.
+    // Closing the tty waits until everything is sent.
     drop(line);
     Ok(reboot(RebootCommand::Restart)?)
 }
 
-/// Mounts and loads what is needed.
+/// Mounts file systems and loads the module.
 fn prepare() -> io::Result<()> {
     let kinds = [
         ("proc", "/proc"),
@@ -62,7 +62,7 @@ fn prepare() -> io::Result<()> {
     fs::write(Path::new(CGROUPS).join("cgroup.subtree_control"), "+memory")?;
     let module = File::open(MODULE)?;
     let parameters = std::ffi::CString::new(format!("rd_nr=1 rd_size={DISK_KIB}"))?;
-    // Whether it is packed shows when it is not understood.
+    // If the kernel does not recognise the module, it is compressed.
     finit_module(&module, &parameters, 0).or_else(|_| finit_module(&module, &parameters, COMPRESSED))?;
     let mut disk = File::options().write(true).open(BLOCK_DEVICE)?;
     io::copy(&mut File::open(DISK)?, &mut disk)?;
@@ -73,10 +73,10 @@ fn prepare() -> io::Result<()> {
 fn mount_at(source: &str, kind: &str, place: &str) -> io::Result<()> {
     fs::create_dir_all(place)?;
     mount(source, place, kind, MountFlags::empty(), None)
-        .map_err(|error| io::Error::other(format!("{kind} cannot be mounted at {place}: {error}")))
+        .map_err(|error| io::Error::other(format!("cannot mount {kind} at {place}: {error}")))
 }
 
-/// The files in `directory`, as lines.
+/// The lines for the files in `directory`.
 fn lines(directory: &Path) -> io::Result<String> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
@@ -91,11 +91,11 @@ fn lines(directory: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The files in what a guest sent.
+/// Parses the files from the lines that a guest sent.
 pub(super) fn files(text: &str) -> Result<Vec<GuestFile>, String> {
     let mut files = Vec::new();
     for line in text.lines().map(|line| line.trim_end_matches('\r')) {
-        let wrong = || format!("sent `{:.40}`, which is no file", line);
+        let wrong = || format!("sent `{:.40}`, which is not a line with a file", line);
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["file", name, digits] if !name.contains('/') => {
                 let content = digits.as_bytes().chunks(2).map(|pair| {
@@ -110,7 +110,7 @@ pub(super) fn files(text: &str) -> Result<Vec<GuestFile>, String> {
             _ => return Err(wrong()),
         }
     }
-    Err("it ended before it had sent all".into())
+    Err("it ended before it had sent everything".into())
 }
 
 #[cfg(test)]
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn what_is_damaged_is_refused() {
         let error = |text: &str| files(text).unwrap_err();
-        assert_eq!(error("file a 00\r\n"), "it ended before it had sent all");
+        assert_eq!(error("file a 00\r\n"), "it ended before it had sent everything");
         assert_eq!(error("error no disk, nothing\r\nend\r\n"), "no disk, nothing");
-        assert_eq!(error("file a 0x\nend"), "sent `file a 0x`, which is no file");
-        assert_eq!(error("file a 000\nend"), "sent `file a 000`, which is no file");
-        assert_eq!(error("file ../a 00\nend"), "sent `file ../a 00`, which is no file");
-        assert_eq!(error("file a é0\nend"), "sent `file a é0`, which is no file");
+        assert_eq!(error("file a 0x\nend"), "sent `file a 0x`, which is not a line with a file");
+        assert_eq!(error("file a 000\nend"), "sent `file a 000`, which is not a line with a file");
+        assert_eq!(error("file ../a 00\nend"), "sent `file ../a 00`, which is not a line with a file");
+        assert_eq!(error("file a é0\nend"), "sent `file a é0`, which is not a line with a file");
     }
 }

@@ -1,13 +1,14 @@
-//! What the guest's kernel unpacks into memory and starts.
+//! The initramfs of the guest.
 //!
 //! ```text
-//!   /init                        this program, which sees that it was called `guest`
-//!   /usr/lib/.../libc.so.6 ...   what is mapped into it here, where it is here
-//!   /lib64/ld-linux-x86-64.so.2  the loader, where the program asks for it
-//!   /brd.ko, /disk               the module of a disk in memory, and what is on that disk
+//!   /init                        this program, which recognises the argument `guest`
+//!   /usr/lib/.../libc.so.6 ...   the libraries that are mapped into it, at the same paths as on the host
+//!   /lib64/ld-linux-x86-64.so.2  the dynamic loader, at the path that the program names
+//!   /brd.ko, /disk               the module of a RAM disk, and the contents of that disk
 //! ```
 //!
-//! An archive in cpio's "newc" format, in the order of names and with no times, so that the same files make the same bytes.
+//! An archive in cpio's "newc" format, sorted by name and without times, so that equal files give equal
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,16 +20,15 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 
 use super::{KernelFiles, QemuError, file_error, find, output};
 
-/// Where the archive has the module; its name says whether it is packed.
+/// Path of the module in the archive, without the extension that says whether it is compressed.
 pub const MODULE: &str = "/brd";
-/// Where it has the content of the disk.
+/// Path of the disk image in the archive.
 pub const DISK: &str = "/disk";
-/// Size of the disk. Files of holes need little.
+/// Size of the disk. Sparse files take little of it.
 pub const DISK_KIB: u64 = 8 << 10;
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// Writes the archive for `kernel` to `path`.
 pub fn write(kernel: &KernelFiles, path: &Path) -> Result<(), QemuError> {
     let mut files = BTreeMap::new();
     let program = std::env::current_exe().map_err(file_error(Path::new("/proc/self/exe")))?;
@@ -73,7 +73,7 @@ fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>, QemuError> {
     Ok(mapped.filter(|path| path != program && path.to_string_lossy().contains(".so")).collect())
 }
 
-/// Makes an empty ext4 that is the same every time.
+/// Creates an empty ext4 file system that is identical every time.
 fn make_disk(path: &Path) -> Result<(), QemuError> {
     fs::write(path, "").map_err(file_error(path))?;
     let mut command = Command::new(find("mke2fs", "e2fsprogs")?);

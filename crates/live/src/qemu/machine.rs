@@ -1,4 +1,4 @@
-//! The emulated machine.
+//! The emulated machine: QEMU's command line, and a run of a guest.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::{Cache, Emulator, KernelFiles, QemuError, file_error, initramfs};
 
-/// A guest that says nothing for so long is stuck.
+/// Time limit for a guest.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// What makes time the number of executed instructions, and hides the host.
+/// QEMU options that derive time from the number of executed instructions, and hide the host.
 const REPEATABLE: [&str; 16] = [
     "-accel",
     "tcg,thread=single",
@@ -18,7 +18,7 @@ const REPEATABLE: [&str; 16] = [
     "base=2024-01-01,clock=vm",
     "-seed",
     "1",
-    // Instructions whose speed the kernel would ask for.
+    // CPU features from which the kernel infers which instructions are fast.
     "-cpu",
     "max,la57=off,erms=off,fsrm=off",
     "-nodefaults",
@@ -31,36 +31,35 @@ const REPEATABLE: [&str; 16] = [
     "-nographic",
 ];
 
-/// The kernel's own options to the same end. All are such that it knows: it would give others to init.
+/// Kernel options for the same purpose. All of them are known to the kernel, because unknown ones would be
+/// passed to init.
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on";
 
-/// A machine to boot.
+/// A machine that can be booted.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Its memory, MiB.
     pub memory_mib: u64,
-    /// Its CPUs.
     pub cpus: u16,
-    /// Its nodes, each with as many of the CPUs and as much of the memory.
+    /// Number of NUMA nodes, each with an equal share of CPUs and memory.
     pub nodes: u16,
-    /// An instruction of any CPU takes two to the power of this, in nanoseconds.
+    /// An instruction takes 2^`instruction_shift` nanoseconds (`-icount shift`).
     pub instruction_shift: u8,
-    /// More options for the kernel.
+    /// Additional options for the kernel command line.
     pub kernel_options: String,
 }
 
-/// A file that the guest made.
+/// A file that the guest created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Its name, without a directory.
+    /// File name without directory.
     pub name: String,
-    /// What is in it.
     pub content: Vec<u8>,
 }
 
 impl Machine {
-    /// Boots `kernel` in `emulator` with this program as init, which gets `words`, and gives the files that it sends. What it says is left
-    /// in the file `console`; what it takes besides is in `cache` meanwhile. `interrupted` ends the machine.
+    /// Boots `kernel` in `emulator` with this program as init and `words` as its arguments, and returns the
+    /// files that the guest sends. The guest's console goes to the file `console`; temporary files are in
+    /// `cache`. If `interrupted` returns true, the machine is stopped.
     pub fn run(
         &self,
         emulator: &Emulator,
@@ -90,7 +89,7 @@ impl Machine {
         super::guest::files(&text).map_err(|message| QemuError::Guest { message, console: console.into() })
     }
 
-    /// Which memory and CPUs are of which node, if there are several.
+    /// QEMU options for memory and CPUs of each node, if there are several.
     fn node_options(&self) -> Vec<String> {
         let (mib, cpus) = (self.memory_mib / u64::from(self.nodes), self.cpus / self.nodes);
         let options = |node: u16| {
@@ -106,7 +105,7 @@ impl Machine {
     }
 }
 
-/// A machine that runs. Ended when dropped.
+/// A running QEMU process; killed when dropped.
 struct Emulation(Child);
 
 impl Emulation {

@@ -1,21 +1,21 @@
-//! Other kernels than the one that runs here, in emulation: Debian's, booted by QEMU with nothing but this very program.
+//! Boots other kernels in emulation: Debian's kernels in QEMU, with nothing but this program as userspace.
 //!
 //! ```text
 //!   apt, dpkg ── packages ──► vmlinuz, brd.ko ─┐
 //!   this program, its libraries ── initramfs ──┴─► machine: qemu-system-x86_64, software emulation
 //!                                                   │ first serial line: the console
-//!   files that the guest made ◄────── second ───────┘ guest: mounts, a disk in memory, what was asked for
+//!   files that the guest creates ◄─── second ───────┘ guest: mounts, a RAM disk, the task
 //! ```
 //!
-//! **Nothing is installed.** Packages are downloaded by apt with lists and folders of its own, which are in the user's cache
-//! directory, and only the kernel and one module are kept of them, with their hashes. The guest needs no other package: its init is this
-//! program, with the shared libraries that are mapped into it here.
+//! **Nothing is installed.** apt downloads packages with its own lists and directories below the user's cache directory;
+//! only the kernel and one module are kept, with their checksums. The guest needs no other package: its init is this
+//! program, with the shared libraries that are mapped into it on the host.
 //!
-//! **A run repeats bit for bit.** Time is the number of executed instructions (`-icount`), each of the same length, and nothing
-//! of the host is visible: same kernel, program, QEMU and arguments, same bits. Counts and placement mean something in
-//! emulation, speed does not.
+//! **A run is reproducible bit for bit.** Time is the number of executed instructions (`-icount`), all of equal length, and
+//! the guest sees nothing of the host: the same kernel, program, QEMU and arguments give the same bits. Counts and
+//! placement are meaningful in emulation, speed is not.
 //!
-//! Results go through a serial line as text, because shared memory of a device would have to be mapped.
+//! Results are sent as text over a serial line, because a shared-memory device would need a driver to map it.
 
 use std::fs;
 use std::io;
@@ -36,73 +36,62 @@ pub use emulator::Emulator;
 pub use machine::{GuestFile, Machine};
 pub use packages::{KERNELS, Kernel, KernelFiles};
 
-/// Why a kernel cannot be emulated; says what to do about it.
+/// Why a kernel cannot be emulated; the message says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum QemuError {
-    /// Nobody can tell who put there what would be run.
+    /// Another user could have put files where they would be executed from.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// What is left behind could not be removed.
+    /// Files of an earlier run cannot be removed.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// A program is not there.
+    /// A required program is not installed.
     #[error("there is no {program}; install Debian's package {package}")]
     Missing {
-        /// The program.
         program: &'static str,
-        /// The package that has it.
+        /// The Debian package that contains it.
         package: &'static str,
     },
-    /// A program failed.
     #[error("{program} failed: {message}")]
     Failed {
-        /// The program.
         program: String,
-        /// What it said last.
+        /// The last line of its output.
         message: String,
     },
-    /// No package has the kernel.
+    /// No archive has a package of the kernel.
     #[error(
         "no package has Linux {release}: apt knows no archive of Debian's, or that has no {prefix}*-cloud-amd64 any more; \
          put its vmlinuz and brd.ko into {}, with what `sha256sum vmlinuz brd.ko > {SUMS}` writes there", .directory.display(),
         SUMS = checksums::SUMS
     )]
     NoPackage {
-        /// The release.
         release: &'static str,
-        /// How the package's name begins.
+        /// Prefix of the package's name.
         prefix: &'static str,
-        /// Where the files would be found.
+        /// The directory into which the user can put the files.
         directory: PathBuf,
     },
-    /// A file cannot be read or written.
     #[error("{}: {source}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The guest did not do what was asked for.
+    File { path: PathBuf, source: io::Error },
+    /// The guest could not do its task.
     #[error("the guest: {message}; its console is in {}", .console.display())]
     Guest {
-        /// What it said, or that it said nothing.
+        /// The guest's error message.
         message: String,
-        /// Its console.
+        /// The file with the output of its console.
         console: PathBuf,
     },
-    /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Says which file an error is about.
+/// Adds the path to an I/O error.
 fn file_error(path: &Path) -> impl Fn(io::Error) -> QemuError {
     let path = path.to_path_buf();
     move |source| QemuError::File { path: path.clone(), source }
 }
 
-/// Where `program` is, also where only root looks. What is in the current directory is not taken for it.
+/// The path of `program`, also searched in the sbin directories, but not in the current directory.
 fn find(program: &'static str, package: &'static str) -> Result<PathBuf, QemuError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -111,7 +100,7 @@ fn find(program: &'static str, package: &'static str) -> Result<PathBuf, QemuErr
     found.next().ok_or(QemuError::Missing { program, package })
 }
 
-/// Runs a command to its end and gives what it printed.
+/// Runs a command and returns its stdout.
 fn output(command: &mut Command) -> Result<String, QemuError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(file_error(Path::new(&program)))?;
@@ -119,39 +108,39 @@ fn output(command: &mut Command) -> Result<String, QemuError> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let message = text.trim().lines().last().unwrap_or("it said nothing").to_string();
+    let message = text.trim().lines().last().unwrap_or("no output").to_string();
     Err(QemuError::Failed { program, message })
 }
 
-/// Where downloads are kept, and what emulated kernels did. It is the user's own ([`places::cache`]), and what is run from there is
-/// what was put there (`checksums.rs`).
+/// The cache of downloads and of recordings of emulated kernels. It is a private directory of the user
+/// ([`places::cache`]), and files are checked against their checksums before they are executed
+/// (`checksums.rs`).
 pub struct Cache {
     root: PathBuf,
     guard: Guard,
 }
 
 impl Cache {
-    /// Finds it, or makes it.
+    /// Opens the cache, and creates it if it does not exist.
     pub fn open() -> Result<Cache, QemuError> {
         Ok(Cache { root: places::cache()?, guard: Guard::take()? })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// A directory in it, which is made if it is not there.
+    /// A subdirectory; created if it does not exist.
     fn directory(&self, name: &str) -> Result<PathBuf, QemuError> {
         Ok(places::own(&self.root.join(name), "remove it")?)
     }
 
-    /// A directory in it that is removed whatever happens, for what is not complete.
+    /// A temporary subdirectory for incomplete files; always removed.
     fn unfinished(&self) -> Result<TemporaryDirectory, QemuError> {
         self.guard.directory(&self.root).map_err(file_error(&self.root))
     }
 
-    /// Puts a complete directory in the place of another, with the hashes of all that is in it.
+    /// Replaces the directory `place` by the complete one, with checksums of its files.
     pub(crate) fn keep(&self, complete: &Path, place: &Path) -> Result<(), QemuError> {
         checksums::note(complete).map_err(file_error(complete))?;
         if place.exists() {
@@ -160,7 +149,7 @@ impl Cache {
         places::rename(complete, place).map_err(file_error(place))
     }
 
-    /// Whether a directory in it is the user's own and has what was put there.
+    /// Checks the owner of a directory and the checksums of its files.
     pub(crate) fn check(place: &Path) -> Result<(), String> {
         let place = places::check(place, "remove it").map_err(|error| error.to_string())?;
         checksums::check(&place)

@@ -1,15 +1,16 @@
-//! Debian's kernels, out of their packages.
+//! Debian's kernel packages.
 //!
 //! ```text
-//!   cache/apt/           apt's lists, downloads and state, apart from the machine's own
+//!   cache/apt/           apt's lists, downloads and state, separate from the machine's own
 //!   cache/kernels/linux-image-6.12.95+deb12-cloud-amd64/
 //!     vmlinuz            the kernel
-//!     brd.ko, brd.ko.xz  its disk in memory, as it comes
-//!     SHA256SUMS         their hashes
+//!     brd.ko, brd.ko.xz  the module of the RAM disk, as packaged
+//!     SHA256SUMS         their checksums
 //! ```
 //!
-//! apt is told where its archive is by what the machine's own sources name; the suites are those that had the kernel. apt checks
-//! what it downloads by the lists that the archive has signed; what is kept is checked by its hashes.
+//! The archive's address is taken from the machine's own apt sources; the suites are those that had the
+//! kernels. apt verifies downloads by the signed lists of the archive; files that are kept are verified by
+//! their checksums.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,47 +18,44 @@ use std::process::Command;
 
 use super::{Cache, QemuError, file_error, find, output};
 
-/// Kept of a package: the kernel, and the module of the disk, packed or not.
+/// The files kept of a package: the kernel, and the module of the RAM disk, compressed or not.
 const VMLINUZ: &str = "vmlinuz";
 const MODULES: [&str; 2] = ["brd.ko", "brd.ko.xz"];
 const FLAVOUR: &str = "-cloud-amd64";
-/// What is installed on this machine, as dpkg keeps it.
+/// The list of installed packages, as dpkg maintains it.
 const INSTALLED: &str = "/var/lib/dpkg/status";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The suites that the kernels below are in; the first is Debian's security archive.
+/// The suites that have the kernels below; the first is Debian's security archive.
 const SUITES: [&str; 4] = ["bookworm-security", "bookworm", "bookworm-backports", "trixie-backports"];
 
-/// A kernel that Debian has.
+/// A kernel release in Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its release.
     pub release: &'static str,
-    /// The package that recordings were made with; the newest of its release is taken where it is gone.
+    /// The package that the recordings were made with; if it is gone, the newest one of the release is used.
     pub package: &'static str,
-    /// How the names of all packages of this release begin.
+    /// Prefix of the package names of this release.
     prefix: &'static str,
 }
 
-/// All of them.
 pub const KERNELS: [Kernel; 3] = [
     Kernel { release: "6.1", package: "linux-image-6.1.0-56-cloud-amd64", prefix: "linux-image-6.1.0-" },
     Kernel { release: "6.12", package: "linux-image-6.12.95+deb12-cloud-amd64", prefix: "linux-image-6.12." },
     Kernel { release: "6.18", package: "linux-image-6.18.15+deb13-cloud-amd64", prefix: "linux-image-6.18." },
 ];
 
-/// What it takes to boot a kernel.
+/// The files needed to boot a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFiles {
-    /// The package they are from.
+    /// The package that they are from.
     pub package: String,
-    /// The kernel.
     pub vmlinuz: PathBuf,
-    /// The module of its disk in memory.
+    /// The module of the RAM disk.
     pub brd: PathBuf,
 }
 
 impl Kernel {
-    /// Its files, from `cache` if they are there, or else out of its package.
+    /// The files of the kernel, from `cache`, or else downloaded.
     pub fn files(&self, cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<KernelFiles, QemuError> {
         let kernels = cache.directory("kernels")?;
         if let Some(files) = self.cached(&kernels) {
@@ -80,11 +78,11 @@ impl Kernel {
         cache.keep(kept.path(), &kernels.join(package))?;
         self.cached(&kernels).ok_or_else(|| QemuError::Failed {
             program: "dpkg".into(),
-            message: format!("{package} has no {VMLINUZ} or no {}", MODULES[0]),
+            message: format!("{package} lacks {VMLINUZ} or {}", MODULES[0]),
         })
     }
 
-    /// The files that are in `kernels` and as they were put there, those of the recordings' package if possible.
+    /// The kernel's files in `kernels` whose checksums are correct, preferably those of [`Self::package`].
     fn cached(&self, kernels: &Path) -> Option<KernelFiles> {
         let found = entries(kernels).into_iter().filter_map(|directory| {
             let package = directory.file_name()?.to_str()?.to_string();
@@ -97,24 +95,24 @@ impl Kernel {
     }
 }
 
-/// Unpacks a package, `NAME` or `NAME=VERSION`, into `directory`.
+/// Downloads and unpacks a package, given as `NAME` or `NAME=VERSION`, into `directory`.
 pub(super) fn download(apt: &Apt, package: &str, directory: &Path, cache: &Cache) -> Result<(), QemuError> {
     let place = cache.unfinished()?;
     apt.run("apt-get", &["download", package], place.path())?;
     let archive = entries(place.path()).into_iter().next();
     let archive = archive.ok_or_else(|| QemuError::Failed {
         program: "apt-get".into(),
-        message: format!("it left no file of {package}"),
+        message: format!("it downloaded no file of {package}"),
     })?;
     output(Command::new(find("dpkg", "dpkg")?).arg("-x").arg(archive).arg(directory)).map(|_| ())
 }
 
-/// The numbers in a name, by which versions are compared.
+/// The numbers in a name, for comparing versions.
 fn numbers(name: &str) -> Vec<u64> {
     name.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// What is in a directory, by name; nothing if it is not there.
+/// The entries of a directory, sorted by name; empty if it does not exist.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -122,7 +120,8 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What a simulated installation would bring: of lines `Inst NAME [OLD] (NEW ORIGIN [amd64])`, `NAME=NEW`.
+/// The packages that a simulated installation would add: `NAME=NEW` for each line `Inst NAME [OLD] (NEW
+/// ORIGIN [amd64])`.
 fn new_packages(simulation: &str) -> Vec<String> {
     let package = |line: &str| {
         let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
@@ -132,7 +131,7 @@ fn new_packages(simulation: &str) -> Vec<String> {
     simulation.lines().filter_map(package).collect()
 }
 
-/// Moves what is needed of an unpacked package.
+/// Moves the needed files out of an unpacked package.
 fn pick(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
     let mut pending = vec![unpacked.to_path_buf()];
     while let Some(path) = pending.pop() {
@@ -152,7 +151,7 @@ fn pick(unpacked: &Path, directory: &Path) -> Result<(), QemuError> {
     Ok(())
 }
 
-/// apt with lists and state of its own.
+/// apt with its own lists and state.
 pub(super) struct Apt {
     options: Vec<String>,
     place: PathBuf,
@@ -188,7 +187,8 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The lines of sources.list: the suites, in the archives that the machine's own apt gets Debian from.
+    /// The lines of sources.list: the suites, in the archives from which the machine's own apt gets Debian
+    /// packages.
     fn sources() -> Result<String, QemuError> {
         let mut command = Command::new(find("apt-get", "apt")?);
         command.args([
@@ -212,8 +212,8 @@ impl Apt {
         Ok(lines.collect())
     }
 
-    /// The packages that installing `package` of `suite` would bring to this machine, it and what it depends on, each as
-    /// `NAME=VERSION`.
+    /// The packages that installing `package` of `suite` would add to this machine, including dependencies,
+    /// each as `NAME=VERSION`.
     pub fn would_install(&self, package: &str, suite: &str) -> Result<Vec<String>, QemuError> {
         let installed = format!("Dir::State::status={INSTALLED}");
         let words =
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
         put(KERNELS[1].package, "brd.ko.xz");
         assert_eq!(found().as_deref(), Some(KERNELS[1].package));
-        // Another program in its place is not booted.
+        // A file that was replaced by another one is not booted.
         fs::write(cache.path().join(KERNELS[1].package).join(VMLINUZ), "planted").unwrap();
         assert_eq!(found().as_deref(), Some("linux-image-6.12.100+deb12-cloud-amd64"));
     }

@@ -1,13 +1,13 @@
-//! What an anonymized recording must not keep, removed before it is on the disk.
+//! Removes what an anonymized recording must not contain, before it is written to disk.
 //!
 //! ```text
 //!   sched_switch   common_pid 812  prev_comm "cc1"   prev_pid 812  next_comm "sshd"  prev_prio 120
 //!   becomes        common_pid 812  prev_comm "\1"    prev_pid 812  next_comm "\2"    0
 //! ```
 //!
-//! Of each record only those fields stay that a trace is made of. Names of tasks, devices and inodes are replaced by numbers, in
-//! the order in which they are first seen, so that the same are still the same. The numbers are known to nobody once the
-//! recorder has ended.
+//! Only the fields that the trace is made from are kept. Names of tasks, devices and inodes are replaced by
+//! numbers in order of first appearance, so that equal names stay equal. The mapping is lost when the
+//! recorder exits.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,24 +16,24 @@ use std::sync::{Mutex, PoisonError};
 use super::tracepoints::Tracepoint;
 use crate::tracefs::{EventFormat, Field, FormatError, RingBufferError, SubBufferLayout};
 
-/// Fields with the name of a task end in this.
+/// Suffix of fields that hold a task name.
 const NAME: &str = "comm";
-/// Fields with a device, and those with an inode.
+/// Fields that hold a device, and fields that hold an inode.
 const DEVICES: [&str; 2] = ["s_dev", "dev"];
 const INODES: [&str; 2] = ["i_ino", "ino"];
 
-/// Digits of a name's number: all bytes but 0, which ends a name.
+/// Base of a number that replaces a name: each byte is a digit, except NUL, which terminates a name.
 const DIGITS: usize = 255;
 
-/// Anonymizes sub-buffers.
+/// Anonymizes sub-buffers in place.
 pub struct Anonymizer {
     layout: SubBufferLayout,
-    /// By event id.
+    /// Indexed by event type.
     events: Vec<Option<Fields>>,
     seen: Mutex<Seen>,
 }
 
-/// The fields of a record that stay.
+/// The fields of a record that are kept.
 #[derive(Default)]
 struct Fields {
     as_they_are: Vec<Field>,
@@ -44,7 +44,7 @@ struct Fields {
 
 #[derive(Default)]
 struct Seen {
-    /// Names by their length: a number in as many bytes always has room.
+    /// Numbers of names by their length, so that the number fits into the bytes of the name.
     names: HashMap<usize, Numbers<Vec<u8>>>,
     files: Numbers<(u64, u64)>,
 }
@@ -65,7 +65,7 @@ impl<T: Eq + Hash> Numbers<T> {
 }
 
 impl Anonymizer {
-    /// Keeps the fields of `tracepoints`, which lie as `formats` say.
+    /// Keeps the fields of `tracepoints`, whose locations are in `formats`.
     pub fn new<K>(
         layout: SubBufferLayout,
         tracepoints: &[Tracepoint<K>],
@@ -93,7 +93,6 @@ impl Anonymizer {
         Ok(Anonymizer { layout, events, seen: Mutex::default() })
     }
 
-    /// Anonymizes all records of a sub-buffer.
     pub fn apply(&self, sub_buffer: &mut [u8]) -> Result<(), RingBufferError> {
         let places = self.layout.open(sub_buffer)?.places().collect::<Result<Vec<_>, _>>()?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +105,7 @@ impl Anonymizer {
     fn record(&self, record: &mut [u8], seen: &mut Seen) {
         let before = record.to_vec();
         record.fill(0);
-        // Every record begins with its id, in 16 bits.
+        // Every record begins with its event type, `common_type`, in 16 bits.
         let Some(id) = before.first_chunk::<2>() else { return };
         record[..2].copy_from_slice(id);
         let fields = self.events.get(usize::from(u16::from_le_bytes(*id)));

@@ -1,11 +1,11 @@
-//! The command being recorded: held at its start, let go, waited for, ended.
+//! The recorded command: started but held, released, waited for, terminated.
 //!
 //! The command must not run before tracing is on, and tracing should not be on long before the command runs.
-//! So it starts as a shell that stops itself (SIGSTOP) and, continued, becomes the command by exec, with the
-//! same pid. Its standard streams, environment and directory are the recorder's.
+//! So it starts as a shell that stops itself (SIGSTOP) and, when continued, becomes the command by exec with
+//! the same PID. It inherits the recorder's standard streams, environment and working directory.
 //!
-//! It gets a process group of its own so that all of it can be ended, unless the standard input is a
-//! terminal: there it has to stay in the group that owns the terminal, and Ctrl-C reaches all of it anyway.
+//! The command gets its own process group, so that all its processes can be terminated, unless standard input
+//! is a terminal: then it has to stay in the terminal's foreground group, where Ctrl-C reaches all of it.
 
 use std::io;
 use std::io::IsTerminal;
@@ -24,12 +24,12 @@ use rustix::process::{
 
 use super::RecordError;
 
-/// How long a command may take to end after SIGTERM.
+/// How long a command may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 const HOLD: &str = r#"kill -STOP $$; exec "$0" "$@""#;
 
-/// A command that has been started. Dropping it ends it.
+/// A started command. Dropping it terminates it.
 pub struct Command {
     child: Child,
     pid: Pid,
@@ -39,8 +39,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// Starts `command`, held before its first instruction. Where the trace goes to the standard output, what the command prints
-    /// goes to the standard error.
+    /// Starts `command`, held before its first instruction. If the trace goes to stdout, the command's stdout
+    /// is redirected to stderr.
     pub fn start(command: &[String], is_output_taken: bool) -> Result<Command, RecordError> {
         let name = command.first().ok_or(RecordError::NoCommand)?;
         let path = find(name).ok_or_else(|| RecordError::CommandNotFound(name.clone()))?;
@@ -69,23 +69,22 @@ impl Command {
             match waitpid(Some(pid), WaitOptions::UNTRACED) {
                 Err(Errno::INTR) => {}
                 Ok(Some((_, status))) if status.stopped() => return Ok(command),
-                Ok(_) => return Err(error(io::Error::other("/bin/sh ended early"))),
+                Ok(_) => return Err(error(io::Error::other("/bin/sh exited too early"))),
                 Err(source) => return Err(error(source.into())),
             }
         }
     }
 
-    /// Its pid.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Lets it run.
+    /// Lets the command run.
     pub fn release(&self) -> io::Result<()> {
         Ok(kill_process(self.pid, Signal::CONT)?)
     }
 
-    /// Waits until it ends, or `timeout` passes, or a signal comes.
+    /// Waits until the command exits, `timeout` passes, or a signal arrives.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             let timeout =
@@ -99,7 +98,7 @@ impl Command {
         Ok(self.status)
     }
 
-    /// Ends it: SIGTERM, and SIGKILL if it does not go.
+    /// Terminates the command with SIGTERM, or with SIGKILL if it does not exit.
     pub fn end(&mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::TERM);
         let start = Instant::now();
@@ -113,7 +112,7 @@ impl Command {
         Ok(self.status)
     }
 
-    /// It may have ended in this moment, so that there is nobody to get the signal: that is what was wanted.
+    /// The command may just have exited, so that no process gets the signal; that is fine.
     fn signal(&self, signal: Signal) {
         let _ = match self.own_group {
             true => kill_process_group(self.pid, signal),
@@ -131,7 +130,7 @@ impl Drop for Command {
     }
 }
 
-/// The file that `name` would run.
+/// The executable that `name` refers to.
 fn find(name: &str) -> Option<PathBuf> {
     let runs = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     if name.contains('/') {

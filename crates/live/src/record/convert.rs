@@ -1,16 +1,17 @@
-//! From the spool to the trace: decode each CPU's file, merge them by time.
+//! Converts a spool to a trace: decodes each CPU's file, and merges the events by time.
 //!
 //! ```text
-//!   cpu0.raw -> a sub-buffer's events \
-//!   cpu1.raw -> a sub-buffer's events  +-- the earliest first, the lower CPU where times are equal --> Parquet
-//!   ...                               /
+//!   cpu0.raw -> events of one sub-buffer \
+//!   cpu1.raw -> events of one sub-buffer  +-- the earliest first, the lower CPU if times are equal --> Parquet
+//!   ...                                  /
 //! ```
 //!
-//! One sub-buffer of each CPU is in memory, and one row group of the trace: the length of a recording does
-//! not matter. The trace ends where not all CPUs' events are there any more ([`Spool::complete_until`]); where the
-//! kernel dropped some in between, it says so ([`Loss`]). A CPU's own order is kept always. Should its clock step back by a little, as the kernel's
-//! lockless monotonic clock may when it is read from an interrupt, the event gets the time of the one before.
-//! What a record is and where events go is the business of the demand that was recorded.
+//! Memory holds one sub-buffer per CPU and one row group of the trace, whatever the length of the recording.
+//! The trace ends where the events of some CPU are no longer complete ([`Spool::complete_until`]); events
+//! that the kernel dropped before that are noted ([`Loss`]). The order of each CPU's events is always kept:
+//! if its clock steps back a little, as the kernel's lockless monotonic clock may when it is read in an
+//! interrupt, the event gets the time of the previous one. Decoding records and writing rows is up to the
+//! callers, the two kinds of recorded demand.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,20 +28,20 @@ use super::tracepoints::{DecodeError, Decoder, TRACEPOINTS};
 use super::{Demand, Progress, RecordError, page_cache};
 use crate::tracefs::SubBufferLayout;
 
-/// Events between two calls of the progress function.
+/// Number of events between two calls of the progress function.
 const PROGRESS_EVENTS: u64 = 1 << 20;
 
-/// What conversion found.
+/// The result of a conversion.
 pub struct Converted {
     /// The metadata as written.
     pub metadata: Metadata,
-    /// Bytes of the trace.
+    /// Size of the trace in bytes.
     pub bytes: u64,
-    /// How many events of each operation or kind that occurred, by its name.
+    /// Number of events of each operation or kind that occurred, by name.
     pub by_operation: Vec<(&'static str, u64)>,
 }
 
-/// Makes the trace `output` of `spool`.
+/// Converts `spool` to the trace `output`.
 pub fn convert(
     spool: &Spool,
     manifest: &Manifest,
@@ -79,7 +80,7 @@ fn page_allocator(
     Ok(Converted { metadata, bytes, by_operation: occurred(Operation::ALL.map(Operation::name), counts) })
 }
 
-/// What is known once all has been read.
+/// Adds what is known only after all events have been read.
 pub fn metadata(manifest: &Manifest, merged: Merged) -> Metadata {
     let Merged { losses, left_out } = merged;
     let lost = losses.iter().fold(0, |lost: u64, loss| lost.saturating_add(loss.events));
@@ -87,21 +88,21 @@ pub fn metadata(manifest: &Manifest, merged: Merged) -> Metadata {
     Metadata { lost, losses, left_out, anonymized, ..manifest.metadata.clone() }
 }
 
-/// What the trace does not have of what was recorded.
+/// The events that are missing in the trace.
 #[derive(Default)]
 pub struct Merged {
-    /// What the kernel dropped.
+    /// Events that the kernel dropped.
     losses: Vec<Loss>,
-    /// Events after the end of the trace.
+    /// Number of events after the end of the trace.
     left_out: u64,
 }
 
-/// Names and counts of those that were counted.
+/// Pairs of name and count with a count above zero.
 pub fn occurred<const N: usize>(names: [&'static str; N], counts: [u64; N]) -> Vec<(&'static str, u64)> {
     names.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Decodes `spool` and gives all events to `sink` in the order of time, with the time since the first.
+/// Decodes `spool` and passes all events to `sink` in the order of time, with the time since the first event.
 pub fn merge<E: Copy>(
     spool: &Spool,
     manifest: &Manifest,
@@ -127,7 +128,7 @@ pub fn merge<E: Copy>(
     let start = heads.peek().map_or(0, |Reverse((time, _))| *time);
     let (mut events, mut left_out, mut end): (u64, u64, u64) = (0, 0, start);
     while let Some(Reverse((_, index))) = heads.pop() {
-        // As long as this CPU is the earliest, its events follow one another.
+        // As long as this CPU is the earliest, its next event is the next one overall.
         while let Some((time, event)) = streams[index].next(&layout, &mut decode)? {
             if heads.peek().is_some_and(|Reverse(other)| *other < (time, index)) {
                 heads.push(Reverse((time, index)));
@@ -151,7 +152,7 @@ pub fn merge<E: Copy>(
         let told = manifest.lost.get(index).copied().unwrap_or(0);
         losses.extend(stream.losses_before(end, told));
     }
-    // As rows have it, their time is since the first event.
+    // Times of losses become relative to the first event, like those of events.
     for loss in &mut losses {
         (loss.after, loss.before) = (loss.after.max(start) - start, loss.before.max(start) - start);
     }
@@ -159,7 +160,7 @@ pub fn merge<E: Copy>(
     Ok(Merged { losses, left_out })
 }
 
-/// One CPU's file, and the events of the sub-buffer it is at.
+/// One CPU's file, and the events of its current sub-buffer.
 struct CpuStream<E> {
     cpu: u16,
     path: PathBuf,
@@ -169,7 +170,7 @@ struct CpuStream<E> {
     events: Vec<(u64, E)>,
     next: usize,
     time: u64,
-    /// With times of the trace clock.
+    /// Times are those of the trace clock.
     losses: Vec<Loss>,
 }
 
@@ -189,8 +190,8 @@ impl<E: Copy> CpuStream<E> {
         })
     }
 
-    /// The next event with its time; `None` at the end of the file. A recorder that was killed may have left a part of
-    /// a sub-buffer there, which is passed over.
+    /// The next event and its time; `None` at the end of the file. A partial sub-buffer at the end, from a
+    /// killed recorder, is ignored.
     fn next(
         &mut self,
         layout: &SubBufferLayout,
@@ -239,8 +240,8 @@ impl<E: Copy> CpuStream<E> {
         Ok(())
     }
 
-    /// What was lost before the trace ends, with its last event at `end`. The kernel says how many events it lost in all, but not always how
-    /// many at which place, nor that it lost some after the last that is there.
+    /// Losses before the end of the trace, whose last event is at `end`. The kernel reports how many events
+    /// it lost in total, but not always how many at which place, nor that it lost events after the last one.
     fn losses_before(mut self, end: u64, told: u64) -> Vec<Loss> {
         let known = self.losses.iter().fold(0, |sum: u64, loss| sum.saturating_add(loss.events));
         let more = told.saturating_sub(known);

@@ -1,4 +1,4 @@
-//! Why a recording fails.
+//! Errors of recordings.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,15 +11,15 @@ use super::Summary;
 use super::tracepoints::DecodeError;
 use crate::tracefs::{FormatError, RingBufferError, TracefsError};
 
-/// What makes the trace of a spool, for a shell, wherever it is typed.
+/// The command that converts a spool to its trace, as text for a shell that may run in any directory.
 fn recover_command(spool: &Path, output: &Path) -> String {
     let is_file = std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file());
     let force = if is_file { "--force " } else { "" };
     format!("mmtwin record {force}-o {} --recover {}", quoted(output), quoted(spool))
 }
 
-/// A path as one word of a shell's. Where it has bytes that a terminal may not show as they are, it is written as bash, zsh and
-/// others take it.
+/// A path as a single word for a shell. If it has control characters, it is quoted as `$'...'`, which bash
+/// and zsh understand.
 fn quoted(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
@@ -37,13 +37,12 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-/// Why a recording fails, or is not what was asked for. The message says what to do about it.
+/// Why a recording fails, or its trace is incomplete. The message says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// tracefs cannot be used.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// The kernel has no such tracepoint.
+    /// The kernel does not have a required tracepoint.
     #[error(
         "this kernel ({release}) has no event {event}; mmtwin knows the events of Linux 6.1 to 6.18, those of the page \
          cache from 6.12 on (see /sys/kernel/tracing/events)"
@@ -51,13 +50,12 @@ pub enum RecordError {
     MissingEvent {
         /// `system:name`.
         event: String,
-        /// `uname -r`.
+        /// The kernel release, as in `uname -r`.
         release: String,
     },
-    /// A tracepoint is not understood.
+    /// The format of a tracepoint cannot be used.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The workqueue tracepoints cannot be filtered.
     #[error(
         "cannot filter {event} to `vmstat_update`: {source}; without the filter every piece of deferred work \
          would be recorded (is kernel.kptr_restrict 2, or CONFIG_KALLSYMS off?)"
@@ -65,123 +63,91 @@ pub enum RecordError {
     Filter {
         /// `system:name`.
         event: String,
-        /// What the kernel said.
         source: TracefsError,
     },
-    /// No memory for the ring buffers.
+    /// There is not enough memory for the ring buffers.
     #[error("cannot make ring buffers of {kib} KiB a CPU: {source}; use a smaller --buffer")]
     Buffer {
-        /// The size asked for, KiB per CPU.
+        /// The requested size in KiB per CPU.
         kib: u64,
-        /// What the kernel said.
         source: TracefsError,
     },
-    /// There is nothing to run.
     #[error("no command to record; give one after `--`: mmtwin record -o build.parquet -- make -j2")]
     NoCommand,
-    /// The command does not exist.
     #[error("command `{0}` not found; give its path, or add its directory to PATH")]
     CommandNotFound(String),
-    /// The command cannot be started.
     #[error("cannot start `{command}`: {source}")]
-    CommandStart {
-        /// The command.
-        command: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The trace cannot be written there.
+    CommandStart { command: String, source: io::Error },
+    /// The trace cannot be written to this path.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// What a killed recorder left is there.
+    /// The spool of a killed recorder is in the way.
     #[error(
         "{} holds what an earlier recording left when it was killed; make a trace of it with `{}`, or remove the directory",
         .spool.display(), recover_command(.spool, .output)
     )]
     LeftOver {
-        /// The spool directory.
         spool: PathBuf,
-        /// The trace it was to become.
+        /// The path of its trace.
         output: PathBuf,
     },
-    /// The recording is still going on.
+    /// Another recorder is using the spool.
     #[error("{} is in use by another mmtwin; wait for its recording, or end it with Ctrl-C", .0.display())]
     StillRecording(PathBuf),
-    /// The spool is somebody else's.
+    /// The spool belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this runs as another; recover it as that user, or record to another file",
         .path.display()
     )]
-    ForeignSpool {
-        /// The spool directory.
-        path: PathBuf,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// Nothing is in the spool.
+    ForeignSpool { path: PathBuf, owner: u32 },
+    /// The spool is empty.
     #[error(
         "{} holds nothing to recover and was removed: its recorder was killed before the command began, or after its trace \
          was written",
         .0.display()
     )]
     NothingRecorded(PathBuf),
-    /// The spool cannot be read or written.
     #[error("{}: {source}", .path.display())]
-    Spool {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The spool's description does not parse.
+    Spool { path: PathBuf, source: io::Error },
+    /// `recording.json` of the spool does not parse.
     #[error("{}: not the description of a recording: {source}", .path.display())]
-    Manifest {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: serde_json::Error,
-    },
-    /// The ring buffer's header is not understood.
+    Manifest { path: PathBuf, source: serde_json::Error },
+    /// `events/header_page` cannot be used.
     #[error(transparent)]
     Header(#[from] RingBufferError),
-    /// A sub-buffer is not understood.
+    /// A sub-buffer is damaged.
     #[error("{}: sub-buffer {index}: {source}", .path.display())]
     SubBuffer {
-        /// The file of the spool.
+        /// The spool file.
         path: PathBuf,
-        /// Which sub-buffer of it, from 0.
+        /// Number of the sub-buffer in the file, from 0.
         index: u64,
-        /// What is wrong.
         source: RingBufferError,
     },
-    /// A record is not understood.
+    /// A record cannot be decoded.
     #[error("{}: sub-buffer {index}: {source}", .path.display())]
     Record {
-        /// The file of the spool.
+        /// The spool file.
         path: PathBuf,
-        /// Which sub-buffer of it, from 0.
+        /// Number of the sub-buffer in the file, from 0.
         index: u64,
-        /// What is wrong.
         source: DecodeError,
     },
-    /// Recorded, but the trace cannot be written. Nothing is lost: the spool stays.
+    /// The recording has ended, but the trace cannot be written. Nothing is lost, because the spool is kept.
     #[error(
         "{source}\nwhat was recorded is kept in {}; when the cause is gone, or onto another disk, \
          make the trace with `{}`",
         .spool.display(), recover_command(.spool, .output)
     )]
     Convert {
-        /// The spool directory.
         spool: PathBuf,
-        /// The trace it was to become.
+        /// The path of its trace.
         output: PathBuf,
-        /// What went wrong.
         source: Box<RecordError>,
     },
-    /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Events were lost. The trace is written and marked.
+    /// Events were lost. The trace is written, and marked as lossy.
     #[error(
         "{} events were lost (the kernel's ring buffers were full); {} holds the other {} and is marked as lossy. \
          Record again with a larger --buffer",

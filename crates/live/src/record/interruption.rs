@@ -1,13 +1,13 @@
-//! Signals that would end this process while it has something to put right first.
+//! Defers signals that would end this process while it has state to restore first.
 //!
 //! ```text
-//!   watch ── a signal: noted ── asked: yes ── what was done ends in good order ── stop
+//!   watch ── a signal: noted ── asked() is true ── the caller finishes in good order ── stop
 //!     │
-//!     └───── a signal: noted ── nobody asks any more ───────────────────────────── stop: it ends the process now
+//!     └───── a signal: noted ── asked() is not called again ─────────────────────────── stop: the signal takes effect
 //! ```
 //!
-//! No signal is lost: before and after it ends the process as always, and one that came too late to be asked for does so when
-//! watching stops.
+//! No signal is lost: outside of watching it ends the process as usual, and a signal that arrived after the
+//! last call of `asked` takes effect when watching stops.
 
 use std::cell::Cell;
 use std::io;
@@ -21,22 +21,22 @@ use signal_hook::low_level::{emulate_default_handler, unregister};
 
 const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// Whether a signal does what it does by default. One for the process, made by the first recording: a handler, once
-/// set, stays, so outside recordings it has to do the default itself.
+/// Whether a signal has its default effect. One flag for the process, created by the first recording: a
+/// handler cannot be removed once it is set, so outside of recordings it has to implement the default itself.
 static ENDS_PROCESS: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
 
-/// Notes the signals that would end this process, instead of being ended by them.
+/// Catches the signals that would end this process.
 pub struct Interruption {
-    /// The last that came; 0 is none.
+    /// The last signal that arrived; 0 means none.
     noted: Arc<AtomicUsize>,
-    /// Who asked was told.
+    /// Whether the caller of `asked` was told about the signal.
     told: Cell<bool>,
     ends_process: Arc<AtomicBool>,
     registrations: Vec<SigId>,
 }
 
 impl Interruption {
-    /// From now on the signals are noted.
+    /// Starts to catch signals.
     pub fn watch() -> io::Result<Interruption> {
         let ends_process = {
             let mut shared = ENDS_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,14 +60,14 @@ impl Interruption {
         Ok(Interruption { noted, told: Cell::new(false), ends_process, registrations })
     }
 
-    /// One of them came. Who is told so ends what is being done.
+    /// Whether a signal has arrived. The caller then has to end what it is doing.
     pub fn asked(&self) -> bool {
         let asked = self.noted.load(Ordering::SeqCst) != 0;
         self.told.set(self.told.get() || asked);
         asked
     }
 
-    /// From now on they end this process again, and one does so now that came and that nobody was told of.
+    /// Stops catching signals; one that arrived without `asked` returning it takes effect now.
     pub fn stop_watching(&mut self) {
         self.ends_process.store(true, Ordering::SeqCst);
         for registration in self.registrations.drain(..) {

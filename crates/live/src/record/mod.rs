@@ -1,36 +1,35 @@
-//! Recording what a command, and everything else on the machine meanwhile, asks of the page allocator or of the page
-//! cache.
+//! Records the page allocator or page cache events of the whole machine while a command runs.
 //!
 //! ```text
-//!   make an instance, enable the events         nothing is traced yet
+//!   create an instance, enable the events       tracing is still off
 //!   start the command, held                     it has not run its first instruction
-//!   take the "before" snapshot                  /proc/zoneinfo and its neighbours
+//!   take the "before" snapshot                  /proc/zoneinfo and other files
 //!   tracing on, release the command   ---.
-//!   move the buffers to the spool        |      one thread a CPU
-//!   the command ends, tracing off     ---'
+//!   move the buffers to the spool        |      one thread per CPU
+//!   the command exits, tracing off    ---'
 //!   take the "after" snapshot
 //!   remove the instance                         the kernel is as before
 //!   merge the CPUs into the trace, remove the spool
 //! ```
 //!
-//! The whole machine is recorded, because all tasks share the allocator and the cache; who asked is in each event. The
-//! recorder is one of them: its threads write the spool, which takes page cache, two to four events in a hundred.
-//! Their pids are in [`Metadata::recorder_tasks`]. The buffers are allocated before the first snapshot, which
-//! leaves the per-CPU lists higher than they were (`high` in zoneinfo decays within half a minute).
+//! The whole machine is recorded, because all tasks share the allocator and the page cache; each event has its task. The
+//! recorder is one of them: its threads write the spool, which allocates page cache, two to four of a hundred events.
+//! Their PIDs are in [`Metadata::recorder_tasks`]. The ring buffers are allocated before the first snapshot, which raises
+//! `high` of the per-CPU lists (it decays within half a minute).
 //!
-//! An event costs the recorded command about 170 ns and the spool 31 bytes; the trace has about 5 bytes
-//! an event (measured on 6.18, EPYC).
+//! Each event costs the recorded command about 170 ns, takes 31 bytes in the spool and about 5 bytes in the trace
+//! (measured on 6.18, EPYC).
 //!
-//! The trace is a file that is there when it is whole, or goes into a pipe or device ([`workload::output`]). The spool of a
-//! file is beside it, that of another in /var/tmp.
+//! The trace is either a file that appears when it is complete, or a pipe or device ([`workload::output`]). The spool of a
+//! file is next to it; that of a pipe or device is in /var/tmp.
 //!
-//! Nothing outside the instance is changed. It is removed on success, on an error, on Ctrl-C and on SIGTERM;
-//! what was recorded by then becomes the trace. Should the recorder be killed, its instance is removed all the same
-//! ([`crate::rollback`]), and [`recover`] makes the trace of its spool.
+//! Nothing is changed outside the tracing instance. The instance is removed on success, on an error, on Ctrl-C and on
+//! SIGTERM, and the events up to then are written to the trace. If the recorder is killed, its instance is removed all
+//! the same ([`crate::rollback`]), and [`recover`] converts its spool.
 //!
-//! Events are lost if a buffer fills faster than the disk takes it. They are counted, and the trace says on which CPU and
-//! when: the result is then [`RecordError::Lost`]. Of a recorder that is killed or whose disk is full of a sudden the trace
-//! ends where all CPUs' events are there, at most a second before.
+//! Events are lost if a buffer fills faster than it can be written to disk. The kernel counts them, and the trace has the
+//! CPU and the time; the result is then [`RecordError::Lost`]. If the recorder is killed or the disk is suddenly full, the
+//! trace ends where the events of all CPUs are complete, at most a second earlier.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -69,49 +68,46 @@ pub use tracepoints::DecodeError;
 #[cfg(test)]
 mod tests;
 
-/// Ring buffer per CPU if nothing else is said, KiB: at two million events a second, half a second's worth.
+/// Default size of the ring buffer in KiB per CPU; holds half a second at two million events per second.
 pub const DEFAULT_BUFFER_KIB: u64 = 32768;
 
-/// The trace clock: monotonic, the same on all CPUs.
+/// The trace clock: monotonic, and the same on all CPUs.
 const CLOCK: &str = "mono";
 
-/// Time between two reports of progress.
+/// Interval between progress reports.
 const REPORT: Duration = Duration::from_millis(500);
 
-/// Recording stops when the disk has less left than this and a quarter of the spool, which the trace needs.
+/// Recording stops when the free disk space is less than this plus a quarter of the spool, which the trace
+/// will take.
 const SPARE_DISK: u64 = 64 << 20;
 
-/// Whose demand is recorded.
+/// Which events are recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Demand {
-    /// Pages allocated and freed: a [`workload::trace`].
+    /// Allocations and frees of pages, as a [`workload::trace`].
     #[default]
     PageAllocator,
-    /// Pages of files looked up: a trace that [`workload::access`] reads.
+    /// Lookups of file pages, as a trace that [`workload::access`] reads.
     PageCache,
 }
 
-/// What to record.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whose demand.
     pub demand: Demand,
-    /// The trace to write.
+    /// Path of the trace.
     pub output: PathBuf,
-    /// The command and its arguments.
     pub command: Vec<String>,
-    /// Size of the kernel's ring buffer, KiB per CPU. A larger one survives longer pauses of the disk.
+    /// Size of the kernel's ring buffer in KiB per CPU. A larger buffer survives longer stalls of the disk.
     pub buffer_kib: u64,
-    /// Replace the tasks' names by task-1, task-2, ... and leave out the command, devices and inodes, for traces that are
-    /// given away.
+    /// Replace task names by task-1, task-2, ... and leave out the command line, devices and inodes, for
+    /// traces that will be published.
     pub anonymize: bool,
-    /// Replace `output` if it exists.
     pub force: bool,
 }
 
 impl Options {
-    /// Records `command` to `output`, with the default buffer.
+    /// Options to record `command` to `output`, with the default buffer.
     pub fn new(output: impl Into<PathBuf>, command: Vec<String>) -> Options {
         let output = output.into();
         let demand = Demand::PageAllocator;
@@ -119,61 +115,58 @@ impl Options {
     }
 }
 
-/// How far it is, about twice a second.
+/// Progress reports, about two per second.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// Something that the user should know: a stale instance was removed, the disk is nearly full, ...
+    /// A message for the user, such as that a stale instance was removed or that the disk is nearly full.
     Notice(String),
-    /// The command runs.
+    /// The command is running.
     Recording {
-        /// Seconds since it started.
+        /// Seconds since the start.
         seconds: f64,
-        /// Events so far, all CPUs.
+        /// Events so far on all CPUs.
         events: u64,
         /// Bytes in the spool so far.
         bytes: u64,
-        /// How full each CPU's ring buffer is, 0 to 1. At 1 events are lost.
+        /// Fill level of each CPU's ring buffer, 0 to 1. At 1, events are lost.
         fill: Vec<f64>,
     },
     /// The trace is being written.
     Converting {
-        /// Events written.
+        /// Events written so far.
         events: u64,
-        /// How much of the spool is done, 0 to 1.
+        /// Fraction of the spool that is converted, 0 to 1.
         fraction: f64,
     },
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// The trace.
+    /// Path of the trace.
     pub output: PathBuf,
-    /// Events in it.
+    /// Number of events in the trace.
     pub events: u64,
-    /// Events of each operation or kind that occurred, by its name.
+    /// Number of events of each operation or kind that occurred, by name.
     pub by_operation: Vec<(&'static str, u64)>,
-    /// Seconds from the first event to the last.
+    /// Seconds from the first to the last event.
     pub seconds: f64,
-    /// Events that the kernel dropped.
+    /// Number of events that the kernel dropped.
     pub lost: u64,
-    /// Events after the last of the trace, of which not all were recorded.
+    /// Number of events after the end of the trace, which were recorded only in part.
     pub left_out: u64,
-    /// Size of the trace.
+    /// Size of the trace in bytes.
     pub bytes: u64,
-    /// How the recording ended.
     pub ended: Ending,
-    /// The command's exit status; `None` if it is not known (after [`recover`]).
+    /// The command's exit status; `None` if unknown (after [`recover`]).
     pub status: Option<ExitStatus>,
 }
 
 impl Summary {
-    /// Events per second of recording.
     pub fn events_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.events as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Size of the trace per event.
     pub fn bytes_per_event(&self) -> f64 {
         self.bytes as f64 / self.events.max(1) as f64
     }
@@ -199,10 +192,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Records a command. Needs root and tracefs; see the module's text for what happens when.
+/// Records a command. Needs root and tracefs; the module's description has the steps.
 ///
-/// Events that were lost are an error, [`RecordError::Lost`], although the trace is written: its summary is
-/// in the error. A command that fails is none: its status is in the summary.
+/// # Errors
+///
+/// [`RecordError::Lost`] if events were lost, although the trace is written; the error has its summary. A
+/// command that fails is not an error: its exit status is in the summary.
 pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary, RecordError> {
     if options.command.is_empty() {
         return Err(RecordError::NoCommand);
@@ -214,16 +209,13 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<S
     };
     clean_up(&output, progress);
     if fs::symlink_metadata(&path).is_ok() {
-        // Fails if it is in use.
+        // Fails if the spool is in use.
         let spool = Spool::open(&path)?;
         if spool.manifest()?.is_some() {
             return Err(RecordError::LeftOver { spool: path, output: options.output.clone() });
         }
         spool.remove()?;
-        progress(Progress::Notice(format!(
-            "removed {}, in which nothing was left to recover",
-            path.display()
-        )));
+        progress(Progress::Notice(format!("removed {}, which had nothing to recover", path.display())));
     }
 
     let tracefs = Tracefs::open()?;
@@ -232,12 +224,13 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<S
     let spool = Spool::create(&path)?;
     let result = fill_spool(options, &output, &tracefs, &spool, &interruption, progress);
     drop(tracefs);
-    // From here on a signal ends the process: the kernel is as before, and the spool can be recovered.
+    // From here on a signal may kill the process: the kernel's state is restored, and the spool can be
+    // recovered.
     interruption.stop_watching();
     match result {
         Ok((manifest, status)) => finish(spool, &manifest, &output, status, progress),
         Err(source) => match spool.manifest() {
-            // Nothing was recorded yet.
+            // Recording had not begun yet.
             Ok(None) => {
                 spool.remove()?;
                 Err(source)
@@ -247,7 +240,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<S
     }
 }
 
-/// Makes the trace `output` of the spool that a killed recorder left (see [`spool_directory`]).
+/// Converts the spool of a killed recorder to the trace `output` (see [`spool_directory`]).
 pub fn recover(
     spool: &Path,
     output: &Path,
@@ -271,29 +264,27 @@ fn existing(force: bool) -> Existing {
     if force { Existing::Replace } else { Existing::Keep }
 }
 
-/// Where a spool is kept whose trace goes into a pipe or device.
+/// A path for the spool of a trace that goes into a pipe or device.
 fn new_spool_path(progress: &mut dyn FnMut(Progress)) -> Result<PathBuf, RecordError> {
     let place = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
     let error = |source| RecordError::Spool { path: place.clone(), source };
     let directory = tempfile::Builder::new().prefix("mmtwin-").suffix(".spool").tempdir_in(&place);
-    // Only its name is wanted.
+    // Only the name is needed.
     let path = directory.map_err(error)?.path().to_path_buf();
-    progress(Progress::Notice(format!(
-        "until the trace is written, what is recorded is kept in {}",
-        path.display()
-    )));
+    progress(Progress::Notice(format!("events are kept in {} until the trace is written", path.display())));
     Ok(path)
 }
 
-/// Removes what killed recorders left, before anything else is judged. What cannot be removed is tried again where it is in the way.
+/// Removes temporary files of killed recorders before the output is checked. Errors are ignored here; they
+/// are reported when the file turns out to be in the way.
 fn clean_up(output: &Output, progress: &mut dyn FnMut(Progress)) {
     let directory = output.file().and_then(Path::parent).filter(|place| *place != OsStr::new(""));
     for path in remove_abandoned(directory.unwrap_or(Path::new("."))).unwrap_or_default() {
-        progress(Progress::Notice(format!("removed {}, left by a process that was killed", path.display())));
+        progress(Progress::Notice(format!("removed {}, left behind by a killed process", path.display())));
     }
 }
 
-/// Records into `spool`. Whatever happens, the instance is gone afterwards.
+/// Records into `spool`. The tracing instance is removed in any case.
 fn fill_spool(
     options: &Options,
     output: &Output,
@@ -307,7 +298,7 @@ fn fill_spool(
     let header_page = instance.read("events/header_page")?;
     let layout = SubBufferLayout::parse(&header_page)?;
     let cpus = instance.cpus()?;
-    // Declared after `instance`: on an early return its buffers are closed before it is removed.
+    // Declared after `instance`: an early return closes the buffers before it removes the instance.
     let anonymizer = options.anonymize.then(|| anonymizer(options.demand, layout, &formats)).transpose()?;
     let streams = Streams::start(&instance, &cpus, spool, layout.size, anonymizer)?;
     let mut command = Command::start(&options.command, output.is_standard_output())?;
@@ -353,7 +344,7 @@ fn fill_spool(
     spool.describe(&manifest)?;
     drop(instance);
 
-    // Who asks for a signal has to heed it: nobody does once the command has ended.
+    // A caught signal must be acted upon; once the command has exited, nothing checks for signals any more.
     let mut status = command.wait(Duration::ZERO).map_err(failed)?;
     while status.is_none() && !interruption.asked() {
         status = command.wait(REPORT).map_err(failed)?;
@@ -376,7 +367,7 @@ fn anonymizer(
     }?)
 }
 
-/// Sets up the instance, tracing still off. Returns the formats of its events.
+/// Sets up the instance with tracing off. Returns the formats of its events.
 fn prepare(
     instance: &Instance,
     options: &Options,
@@ -399,7 +390,7 @@ fn prepare(
     }
 }
 
-/// Enables tracepoints, of which the first `required` must be there. Returns the formats of those that are.
+/// Enables tracepoints, of which the first `required` must exist. Returns the formats of those that do.
 fn enable<K>(
     instance: &Instance,
     tracepoints: &'static [Tracepoint<K>],
@@ -417,13 +408,13 @@ fn enable<K>(
     }
     if !missing.is_empty() {
         progress(Progress::Notice(format!(
-            "this kernel lacks {}; what they would show is not in the trace",
+            "this kernel has no tracepoint {}; the trace lacks its events",
             missing.join(", ")
         )));
     }
     let read = |directory: &String| instance.read(&format!("{directory}/format"));
     let formats = there.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    // What this kernel's events lack is said now, not after an hour of recording.
+    // Missing fields are reported now, not after an hour of recording.
     let parsed = formats.iter().map(|text| EventFormat::parse(text)).collect::<Result<Vec<_>, _>>()?;
     Decoder::new(tracepoints, &parsed)?;
     for directory in &there {
@@ -432,7 +423,7 @@ fn enable<K>(
     Ok(formats)
 }
 
-/// The directory of a tracepoint, or that the kernel has none.
+/// The directory of a tracepoint, or an error if the kernel does not have it.
 fn require<K>(instance: &Instance, tracepoint: &Tracepoint<K>) -> Result<String, RecordError> {
     let directory = format!("events/{}/{}", tracepoint.system, tracepoint.name);
     if instance.path(&directory).is_dir() {
@@ -441,8 +432,8 @@ fn require<K>(instance: &Instance, tracepoint: &Tracepoint<K>) -> Result<String,
     Err(RecordError::MissingEvent { event: tracepoint.full_name(), release: snapshot::kernel_release() })
 }
 
-/// Filters a workqueue event to the function that matters. Kernels before 6.4 do not know it by name in a
-/// filter, but take its address.
+/// Filters a workqueue event to one function. Kernels before 6.4 accept only its address in a filter, not its
+/// name.
 fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), RecordError> {
     let file = &format!("events/{}/{}/filter", tracepoint.system, tracepoint.name);
     let by_name = instance.write(file, &format!("function.function == {WORK_FUNCTION}"));
@@ -458,7 +449,7 @@ fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), Recor
     instance.write(file, &format!("function == 0x{address}")).map_err(failed)
 }
 
-/// Waits until the command ends, a signal comes or the disk is nearly full, and reports.
+/// Reports progress until the command exits, a signal arrives or the disk is nearly full.
 fn attend(
     command: &mut Command,
     instance: &Instance,
@@ -471,10 +462,10 @@ fn attend(
     let mut reported = start;
     loop {
         let exited = command.wait(REPORT)?.is_some();
-        // A signal that came while all was prepared counts though the command has ended by now.
+        // A signal that arrived during setup counts even if the command has exited since.
         if interruption.asked() {
             progress(Progress::Notice(
-                "interrupted: ending the command, keeping what is recorded".to_string(),
+                "interrupted: terminating the command, keeping the events so far".to_string(),
             ));
             command.end()?;
             return Ok(Ending::Interrupted);
@@ -490,7 +481,7 @@ fn attend(
         if disk.f_bavail.saturating_mul(disk.f_frsize) < SPARE_DISK + bytes / 4 {
             let place = spool.path().display();
             progress(Progress::Notice(format!(
-                "recording stopped: the disk of {place} is nearly full; the command runs on unrecorded"
+                "recording stopped: the disk of {place} is nearly full; the command continues without recording"
             )));
             return Ok(Ending::DiskFull);
         }
@@ -508,7 +499,7 @@ fn attend(
     }
 }
 
-/// Makes the trace and removes the spool.
+/// Writes the trace and removes the spool.
 fn finish(
     spool: Spool,
     manifest: &Manifest,

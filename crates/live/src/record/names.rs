@@ -1,18 +1,18 @@
-//! The names of tasks, as the scheduler's events tell them.
+//! Task names, from scheduler events.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a task's name in the kernel (`TASK_COMM_LEN`), with its terminator.
+/// Bytes of a task name in the kernel, with its terminator (`TASK_COMM_LEN`).
 const NAME_BYTES: usize = 16;
 
-/// The last name seen of each task. CPUs may be read one after another: it is the time of the event that counts.
+/// The last name of each task. CPUs may be read one after another, so the event with the latest time counts.
 #[derive(Default)]
 pub struct TaskNames {
     names: BTreeMap<i32, (u64, [u8; NAME_BYTES])>,
 }
 
 impl TaskNames {
-    /// Task `task` is called `name` at `time`.
+    /// Notes that task `task` was called `name` at `time`.
     pub fn see(&mut self, task: i32, time: u64, name: &[u8]) {
         let mut bytes = [0; NAME_BYTES];
         let length = name.len().min(NAME_BYTES);
@@ -23,7 +23,8 @@ impl TaskNames {
         }
     }
 
-    /// Name by task. Anonymized, each distinct name becomes `task-1`, `task-2`, ... in order of its first pid.
+    /// Name by task. With `anonymize`, each distinct name becomes `task-1`, `task-2`, ... in order of the
+    /// first PID that has it.
     pub fn finish(self, anonymize: bool) -> BTreeMap<i32, String> {
         let mut aliases: BTreeMap<[u8; NAME_BYTES], String> = BTreeMap::new();
         self.names

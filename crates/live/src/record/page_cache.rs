@@ -1,21 +1,23 @@
-//! Recording the page cache: which pages of which files are looked up, and what the kernel adds and removes.
+//! Records the page cache: lookups of file pages, and folios that the kernel adds and removes.
 //!
 //! ```text
 //!   sys_enter_read  count 131072                              remembered, no row
 //!   get_pages       file 7, pages 0-31                        a row, held back
-//!   fault           file 9, page 3        (another task)      a row, behind it
-//!   get_pages       file 7, pages 31-31                       the same read goes on: no row
-//!   sys_exit_read   ret 5120                                  only two pages were there: the row has 2
+//!   fault           file 9, page 3        (another task)      a row, queued behind it
+//!   get_pages       file 7, pages 31-31                       continues the same read: no row
+//!   sys_exit_read   ret 5120                                  only two pages existed: the row is cut to 2
 //! ```
 //!
-//! A read looks pages up in portions, and each portion's event names all pages that are still wanted, also those past
-//! the end of the file, which the event does not know. So portions of one read become one row, and a read that got
-//! less than it asked for is cut to what it got. That needs the system calls; for those that are not traced (readv,
-//! sendfile, io_uring, the kernel's own reads) spans stay as they are, and a portion is told by its task, file and end.
+//! A read looks up its pages in several calls of `filemap_get_pages`, and the event of each call names all
+//! pages up to the requested end, even past the end of the file, whose size the event does not have. So the
+//! calls of one read are merged into one row, and a read that returned less than requested is cut to what it
+//! returned. That takes the events of the system calls. For reads without them (readv, sendfile, io_uring,
+//! reads by the kernel itself) spans are not cut, and calls of the same read are recognised by task, file and
+//! end.
 //!
-//! A row is held back until its read has ended, and so are those behind it: rows stay in the order of time.
-//! In the kernel: `filemap_read`, `filemap_get_pages`, `filemap_fault`, `filemap_map_pages` in mm/filemap.c
-//! (Linux 6.18).
+//! A row is held back until its read has ended, and so are the rows behind it, so that rows stay ordered by
+//! time. In the kernel: `filemap_read`, `filemap_get_pages`, `filemap_fault`, `filemap_map_pages` in
+//! mm/filemap.c (Linux 6.18).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -29,20 +31,19 @@ use super::spool::{Manifest, Spool};
 use super::tracepoints::{DecodeError, Decoder, Layout, Tracepoint, tracepoint};
 use super::{Progress, RecordError};
 
-/// What a tracepoint of the page cache is.
+/// What a tracepoint's event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Pages from one to another, both counted.
+    /// A range of pages, both ends included.
     Pages(PageCacheKind),
-    /// One page.
     Page(PageCacheKind),
     /// A folio of 2^order pages.
     Folio(PageCacheKind),
-    /// Bytes of a file.
+    /// A range of bytes in a file.
     Bytes(PageCacheKind),
-    /// A read begins.
+    /// Entry of a read system call.
     Asked,
-    /// It ends.
+    /// Exit of a read system call.
     Got,
 }
 
@@ -52,11 +53,11 @@ const FOLIO: &[&str] = &["s_dev", "i_ino", "index", "order"];
 const EXT4: &[&str] = &["dev", "ino", "pos", "len"];
 const XFS: &[&str] = &["dev", "ino", "offset", "count"];
 
-/// Tracepoints that must be there: Linux 6.12 and later have all of them.
+/// The first this many tracepoints are required; Linux 6.12 and later have all of them.
 pub const REQUIRED: usize = 5;
 
-/// Everything that is recorded, those that must be there first. Without the others writes are not seen, or reads not
-/// cut at the end of a file.
+/// All recorded tracepoints, required ones first. Without the others, writes are missing, or reads are not
+/// cut at the end of the file.
 pub const TRACEPOINTS: [Tracepoint<What>; 12] = [
     tracepoint("filemap", "mm_filemap_get_pages", What::Pages(PageCacheKind::Read), LOOKUP),
     tracepoint("filemap", "mm_filemap_fault", What::Page(PageCacheKind::Fault), FAULT),
@@ -72,16 +73,16 @@ pub const TRACEPOINTS: [Tracepoint<What>; 12] = [
     tracepoint("syscalls", "sys_exit_pread64", What::Got, &["ret"]),
 ];
 
-/// Bytes that a read gives at most, however many are asked for (`MAX_RW_COUNT`).
+/// Maximum number of bytes that a read returns, however many are requested (`MAX_RW_COUNT`).
 const MOST_READ: u64 = 0x7fff_f000;
 
-/// Bits of a device's number that are its minor number (`MINORBITS`).
+/// Number of bits of a device number for its minor number (`MINORBITS`).
 const MINOR_BITS: u32 = 20;
 
-/// Rows that wait for a read to end. A task that was killed in one never ends it.
+/// Maximum number of held-back rows. A task that is killed within a read never ends it.
 const MOST_WAITING: usize = 1 << 16;
 
-/// A record, decoded.
+/// A decoded record.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     cpu: u16,
@@ -125,7 +126,7 @@ fn decode(layout: &Layout<What>, cpu: u16, record: &[u8]) -> Result<Record, Deco
     Ok(Record { cpu, task: layout.task(record)?, what })
 }
 
-/// Makes the trace `output` of `spool`.
+/// Converts `spool` to the trace `output`.
 pub fn convert(
     spool: &Spool,
     manifest: &Manifest,
@@ -150,7 +151,7 @@ pub fn convert(
         manifest,
         |cpu, _, record| decoder.layout(record).map(|layout| decode(layout, cpu, record)).transpose(),
         |time, record: Record| {
-            // The recorder's own rows, from writing its spool, are nobody's demand.
+            // Events of the recorder itself, which writes its spool, are not part of the recorded demand.
             if !recorder.contains(&record.task) {
                 rows.enter(time, record);
             }
@@ -170,34 +171,34 @@ pub fn convert(
     Ok(Converted { metadata: document.metadata, bytes, by_operation })
 }
 
-/// A read that a task is at.
+/// The current read of a task.
 #[derive(Clone, Copy)]
 struct Read {
     object: u32,
-    /// Where its last portion began.
+    /// First page of its last `filemap_get_pages` call.
     index: u64,
-    /// The page after the last that is wanted.
+    /// End of the requested range, exclusive.
     end: u64,
-    /// Its row, counted from the first of the trace.
+    /// The number of its row in the trace.
     row: u64,
 }
 
 #[derive(Default)]
 struct Task {
-    /// Bytes that it asked for, while the system call runs.
+    /// Requested bytes, while the system call runs.
     asked: Option<u64>,
     read: Option<Read>,
 }
 
-/// Rows on their way to the trace.
+/// Rows that have not been written to the trace yet.
 #[derive(Default)]
 struct Rows {
     numbers: HashMap<(u32, u64), u32>,
     files: Vec<PageCacheObject>,
     tasks: BTreeMap<i32, Task>,
-    /// Rows with whether a read has to end before they are written.
+    /// Rows in order, with whether each waits for its read to end.
     waiting: VecDeque<(PageCacheEvent, bool)>,
-    /// Rows that were given out.
+    /// Number of rows returned by [`Self::next`].
     written: u64,
 }
 
@@ -221,7 +222,8 @@ impl Rows {
         }
     }
 
-    /// A portion of a read: a new row, unless it is of the read that the task is at.
+    /// Handles a `filemap_get_pages` event of a read: adds a row, unless the event continues the task's
+    /// current read.
     fn enter_read(&mut self, row: PageCacheEvent) {
         let PageCacheEvent { object, index, .. } = row;
         let end = index + u64::from(row.pages);
@@ -241,7 +243,7 @@ impl Rows {
         }
     }
 
-    /// The task's read is over, with so many bytes if that is known.
+    /// Ends the task's current read, which returned `got` bytes if that is known.
     fn end_read(&mut self, task: i32, got: Option<u64>) {
         let Some(Task { asked: Some(asked), read: Some(read) }) = self.tasks.remove(&task) else { return };
         if let Some((row, held)) = self.waiting_row(read.row) {
@@ -256,7 +258,7 @@ impl Rows {
         self.waiting.get_mut(row.checked_sub(self.written)? as usize)
     }
 
-    /// The next row that can be written, or with `all` the next one.
+    /// The next row if it is complete; with `all`, the next row in any case.
     fn next(&mut self, all: bool) -> Option<PageCacheEvent> {
         let &(_, held) = self.waiting.front()?;
         if held && !all && self.waiting.len() <= MOST_WAITING {
@@ -266,7 +268,7 @@ impl Rows {
         self.waiting.pop_front().map(|(row, _)| row)
     }
 
-    /// The number of a file, by device and inode.
+    /// The number that the trace uses for a file, given its device and inode.
     fn number(&mut self, file: (u32, u64)) -> u32 {
         *self.numbers.entry(file).or_insert_with(|| {
             let (device, inode) = file;
@@ -277,8 +279,8 @@ impl Rows {
     }
 }
 
-/// How many of `pages` pages `got` bytes are in, where `asked` bytes would have been in all of them. Where in its first
-/// page a read begins is not traced: at the first place that fits.
+/// How many of `pages` looked-up pages the `got` bytes returned are in, if `asked` bytes span all of them.
+/// The offset of the read within its first page is not traced; the smallest possible one is assumed.
 fn pages_got(pages: u32, asked: u64, got: u64) -> u32 {
     let begin = (u64::from(pages - 1) * PAGE_SIZE + 1).saturating_sub(asked);
     ((begin + got).div_ceil(PAGE_SIZE) as u32).clamp(1, pages)
@@ -340,11 +342,11 @@ mod tests {
 
     #[test]
     fn bytes_are_in_as_many_pages_as_they_touch() {
-        // Aligned reads of 32 pages that met the end of the file.
+        // Aligned reads of 32 pages that reach the end of the file.
         for (got, pages) in [(0, 1), (1, 1), (4096, 1), (4097, 2), (131071, 32)] {
             assert_eq!(pages_got(32, 131072, got), pages, "{got}");
         }
-        // 33 pages for 32 pages of bytes: it began after the first byte of a page.
+        // 32 pages of bytes span 33 pages: the read began after the first byte of a page.
         assert_eq!((pages_got(33, 131072, 4095), pages_got(33, 131072, 4096)), (1, 2));
     }
 }

@@ -1,27 +1,28 @@
-//! The spool: the ring buffers' content on its way to the trace.
+//! The spool directory: raw contents of the ring buffers until they are converted to the trace.
 //!
 //! ```text
 //!   per_cpu/cpu0/trace_pipe_raw --splice--> pipe --splice--> build.parquet.spool/cpu0.raw
 //!   per_cpu/cpu1/trace_pipe_raw --splice--> pipe --splice--> build.parquet.spool/cpu1.raw
-//!                                                            build.parquet.spool/complete         until when, each CPU
+//!                                                            build.parquet.spool/complete     for each CPU, a time
 //!                                                            build.parquet.spool/recording.json
 //! ```
 //!
-//! splice(2) moves whole sub-buffers and nothing else; read(2) would hand over half-filled ones, a page of file
-//! for a few events, and falls behind. Only sub-buffers that are not full are read, twice a second and at the end.
-//! One thread a CPU sleeps until its buffer is half full (the instance's `buffer_percent`) or a tenth of a
-//! second has passed.
+//! splice(2) moves only full sub-buffers; read(2) would also return half-filled ones, each a whole page of
+//! the file for a few events, and could not keep up. Sub-buffers that are not full are read only twice a
+//! second and at the end. One thread per CPU sleeps until its buffer is half full (the instance's
+//! `buffer_percent`) or a tenth of a second has passed.
 //!
-//! After each such reading `complete` says until when all events of the CPU are in its file. What came later is there
-//! in part, when a recorder is killed or a disk is full, and is left out of the trace: what is in it is all that
-//! happened until its end.
+//! After each such read, `complete` has the time up to which all events of the CPU are in its file. If a
+//! recorder is killed or the disk is full, later events are there only in part and are left out of the trace,
+//! so that the trace is complete up to its end.
 //!
-//! `recording.json` says all that is needed to make a trace of the `.raw` files. It is there before the command starts, so
-//! that [`super::recover`] can do its work whatever happens to the recorder then, and is the first to go when the trace is
-//! written: a spool without it holds nothing that is wanted.
+//! `recording.json` has everything needed to convert the `.raw` files. It exists before the command starts,
+//! so that [`super::recover`] works whatever happens to the recorder afterwards, and it is removed first when
+//! the trace is written: a spool without it can be deleted.
 //!
-//! The directory is its user's alone, and all in it is opened by its own name in this directory, wherever that may have been
-//! moved meanwhile. An anonymized recording has nothing in it that must not be kept ([`Anonymizer`]).
+//! The directory is accessible to its user only, and files are opened relative to its descriptor, so that
+//! renaming it does no harm. The spool of an anonymized recording contains nothing that had to be hidden
+//! ([`Anonymizer`]).
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -48,66 +49,63 @@ use super::anonymize::Anonymizer;
 use super::{Demand, RecordError};
 use crate::tracefs::{EventFormat, FormatError, Instance};
 
-/// Bytes that a thread moves at once: the largest pipe that an unprivileged user may have, too.
+/// Bytes that a thread moves at once, which is also the largest pipe that an unprivileged user may have.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Time between two readings of sub-buffers that are not full.
+/// Interval between reads of sub-buffers that are not full.
 const FLUSH: Duration = Duration::from_millis(500);
 
 const MANIFEST: &str = "recording.json";
 const NEW_MANIFEST: &str = "recording.json.new";
 const COMPLETE: &str = "complete";
 
-/// Bytes of a time in `complete`.
+/// Bytes per time in `complete`.
 const TIME_BYTES: usize = 8;
 
-/// The description of a spool.
+/// The contents of `recording.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
-    /// What was recorded.
     #[serde(default)]
     pub demand: Demand,
-    /// Names were hidden when it was recorded.
+    /// Whether names were hidden during the recording.
     pub anonymize: bool,
-    /// Text of `events/header_page`.
+    /// The text of `events/header_page`.
     pub header_page: String,
-    /// Text of each event's `format`.
+    /// The text of each event's `format` file.
     pub formats: Vec<String>,
-    /// The CPUs that have a file.
+    /// The CPUs that have a `.raw` file.
     pub cpus: Vec<u16>,
-    /// Events of each of them that the kernel says it lost; empty as long as it was not asked.
+    /// Number of lost events per CPU, according to the kernel; empty until the recording has ended.
     pub lost: Vec<u64>,
-    /// What is known of the trace so far.
+    /// The metadata of the trace, as far as known.
     pub metadata: Metadata,
 }
 
 impl Manifest {
-    /// The formats of the events.
     pub fn parsed_formats(&self) -> Result<Vec<EventFormat>, FormatError> {
         self.formats.iter().map(|text| EventFormat::parse(text)).collect()
     }
 }
 
-/// Where the recording of the file `output` is kept until it is a trace: `output` with `.spool` added.
+/// The spool directory for the trace `output`: its path with `.spool` appended.
 pub fn spool_directory(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".spool");
     PathBuf::from(name)
 }
 
-/// The file of one CPU.
+/// The file name for a CPU's events.
 fn cpu_file(cpu: u16) -> String {
     format!("cpu{cpu}.raw")
 }
 
-/// A spool, which nobody else uses meanwhile. The kernel takes the lock back when the process ends, however it ends.
+/// A locked spool directory. The kernel releases the lock when the process ends in any way.
 pub struct Spool {
     path: PathBuf,
     directory: File,
 }
 
 impl Spool {
-    /// Makes it.
     pub fn create(path: &Path) -> Result<Spool, RecordError> {
         DirBuilder::new()
             .mode(0o700)
@@ -116,7 +114,7 @@ impl Spool {
         Spool::open(path)
     }
 
-    /// Opens the one that somebody left.
+    /// Opens an existing spool.
     pub fn open(path: &Path) -> Result<Spool, RecordError> {
         let error = |source| RecordError::Spool { path: path.to_path_buf(), source };
         let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits() as i32;
@@ -132,22 +130,21 @@ impl Spool {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its directory, to ask how full the disk is.
+    /// The directory's descriptor, used to query free disk space.
     pub fn directory(&self) -> &File {
         &self.directory
     }
 
-    /// The path of a file of it, for errors.
+    /// The path of a file in the spool, for errors.
     pub fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// An error of one of its files.
+    /// An error about one of its files.
     pub fn error(&self, name: &str, source: io::Error) -> RecordError {
         RecordError::Spool { path: self.path_of(name), source }
     }
@@ -169,7 +166,7 @@ impl Spool {
         }
     }
 
-    /// Its description; none if nothing was recorded yet, or all of it is in the trace.
+    /// The contents of `recording.json`; `None` if recording had not begun yet, or the trace is complete.
     pub fn manifest(&self) -> Result<Option<Manifest>, RecordError> {
         let mut text = String::new();
         match self.open_file(MANIFEST).and_then(|mut file| file.read_to_string(&mut text)) {
@@ -181,7 +178,7 @@ impl Spool {
         }
     }
 
-    /// Describes it; a reader sees the old or the new description, never half of it.
+    /// Writes `recording.json` atomically.
     pub fn describe(&self, manifest: &Manifest) -> Result<(), RecordError> {
         let text = serde_json::to_string(manifest)
             .map_err(|source| RecordError::Manifest { path: self.path_of(MANIFEST), source })?;
@@ -193,14 +190,14 @@ impl Spool {
         written().map_err(|source| self.error(MANIFEST, source))
     }
 
-    /// What was moved from a CPU's buffer.
+    /// The raw events of a CPU, and the path for errors.
     pub fn cpu(&self, cpu: u16) -> Result<(PathBuf, File), RecordError> {
         let name = cpu_file(cpu);
         let file = self.open_file(&name).map_err(|source| self.error(&name, source))?;
         Ok((self.path_of(&name), file))
     }
 
-    /// The time, on the trace clock, until which all events of all CPUs are there.
+    /// The time on the trace clock up to which the events of all CPUs are complete.
     pub fn complete_until(&self, manifest: &Manifest) -> Result<u64, RecordError> {
         let mut bytes = vec![0; manifest.cpus.len() * TIME_BYTES];
         let read = self.open_file(COMPLETE).and_then(|mut file| file.read_exact(&mut bytes));
@@ -209,7 +206,8 @@ impl Spool {
         Ok(times.iter().map(|time| u64::from_le_bytes(*time)).min().unwrap_or(u64::MAX))
     }
 
-    /// Removes it; its description goes first. Files that are none of a spool stay, and are an error.
+    /// Removes the spool, `recording.json` first. Files that do not belong to a spool are kept, and are an
+    /// error.
     pub fn remove(self) -> Result<(), RecordError> {
         let remove = || -> io::Result<()> {
             self.remove_file(MANIFEST)?;
@@ -228,11 +226,10 @@ impl Spool {
     }
 }
 
-/// All CPUs' buffers being moved to their files. Dropping it stops that.
+/// Threads that move the buffers of all CPUs to the spool. Dropping it stops them.
 pub struct Streams {
-    /// The CPUs.
     pub cpus: Vec<u16>,
-    /// Size of the ring buffer of each, bytes.
+    /// Size of each CPU's ring buffer in bytes.
     pub buffer_bytes: u64,
     stop: Arc<AtomicBool>,
     streams: Vec<Stream>,
@@ -246,7 +243,7 @@ struct Stream {
 }
 
 impl Streams {
-    /// Starts a thread for each CPU. With an anonymizer, all passes through it.
+    /// Starts a thread for each CPU. With an anonymizer, all events pass through it.
     pub fn start(
         instance: &Instance,
         cpus: &[u16],
@@ -270,7 +267,7 @@ impl Streams {
             let name = cpu_file(cpu);
             let mover = || -> io::Result<Mover> {
                 let (pipe_out, pipe_in) = pipe_with(PipeFlags::CLOEXEC)?;
-                // Refused where the limit is lower: the default size serves, in more calls.
+                // Fails if the user's limit is lower; the default size works with more calls.
                 let _ = fcntl_setpipe_size(&pipe_in, PIPE_BYTES);
                 Ok(Mover {
                     buffer,
@@ -290,7 +287,7 @@ impl Streams {
         Ok(all)
     }
 
-    /// Pids of the recorder: its process, this thread, the threads of the streams.
+    /// Thread ids of the recorder: main thread, this thread, and the threads of the streams.
     pub fn tasks(&self) -> Vec<i32> {
         let mut tasks = vec![std::process::id() as i32, gettid().as_raw_nonzero().get()];
         tasks.extend(self.streams.iter().map(|stream| stream.task));
@@ -304,12 +301,16 @@ impl Streams {
         self.streams.iter().map(|stream| stream.bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// A thread has ended without being told to: it could not write.
+    /// Whether a thread has ended by itself, because of a write error.
     pub fn any_finished(&self) -> bool {
         self.streams.iter().any(|stream| stream.thread.is_finished())
     }
 
-    /// Moves what is left in the buffers, and ends. The first error is given back.
+    /// Moves the rest of the buffers and stops the threads.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a thread.
     pub fn join(mut self) -> Result<(), RecordError> {
         self.stop_all()
     }
@@ -328,7 +329,7 @@ impl Streams {
 
 impl Drop for Streams {
     fn drop(&mut self) {
-        // Reached with threads only when something else has failed, which is being reported.
+        // If threads are still running here, another error is being reported already.
         let _ = self.stop_all();
     }
 }
@@ -338,7 +339,7 @@ impl Stream {
         let bytes = mover.bytes.clone();
         let (sender, receiver) = mpsc::channel();
         let thread = std::thread::Builder::new().name("mmtwin-spool".to_string()).spawn(move || {
-            // Fails only if nobody waits for it any more.
+            // Fails only if the receiver is gone.
             let _ = sender.send(gettid().as_raw_nonzero().get());
             mover.run(&stop)
         })?;
@@ -350,11 +351,11 @@ impl Stream {
 /// Moves one CPU's buffer to its file.
 struct Mover {
     buffer: File,
-    /// Its ends for reading and for writing.
+    /// The read end and the write end.
     pipe: (OwnedFd, OwnedFd),
     file: File,
     complete: Arc<File>,
-    /// Where in `complete` this CPU's time is.
+    /// Offset of this CPU's time in `complete`.
     place: u64,
     sub_buffer: Vec<u8>,
     anonymizer: Option<Arc<Anonymizer>>,
@@ -366,7 +367,8 @@ impl Mover {
         let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let (mut flushed, mut before) = (Instant::now(), trace_clock());
         loop {
-            // Read first: what comes in after it is set is not wanted, what came before is moved below.
+            // Read before moving: events that arrive after `stop` was set are not needed, and those before it
+            // are moved below.
             let stopping = stop.load(Ordering::Acquire);
             self.move_full()?;
             if stopping {
@@ -376,7 +378,8 @@ impl Mover {
             if flushed.elapsed() >= FLUSH {
                 let now = trace_clock();
                 self.move_rest()?;
-                // An event has its time before it is in the buffer, but not by as much as the time since `before`.
+                // An event's time stamp is taken before the event is in the buffer, but not as long before as
+                // `before`.
                 self.complete_until(before)?;
                 (flushed, before) = (Instant::now(), now);
             }
@@ -387,7 +390,7 @@ impl Mover {
         }
     }
 
-    /// Moves sub-buffers that are full.
+    /// Moves all full sub-buffers.
     fn move_full(&mut self) -> io::Result<()> {
         loop {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
@@ -410,7 +413,7 @@ impl Mover {
         }
     }
 
-    /// Moves one sub-buffer from the pipe.
+    /// Moves one sub-buffer from the pipe through the anonymizer.
     fn move_anonymized(&mut self) -> io::Result<usize> {
         let mut filled = 0;
         while filled < self.sub_buffer.len() {
@@ -425,13 +428,13 @@ impl Mover {
         Ok(filled)
     }
 
-    /// Moves what is in sub-buffers that are not full.
+    /// Moves the events in sub-buffers that are not full.
     fn move_rest(&mut self) -> io::Result<()> {
         loop {
             match self.buffer.read(&mut self.sub_buffer) {
                 Ok(0) => return Ok(()),
                 Ok(length) => {
-                    // A short read is filled up: the file consists of whole sub-buffers.
+                    // Pads a partial sub-buffer, because the file consists of whole ones.
                     self.sub_buffer[length..].fill(0);
                     self.write_sub_buffer()?;
                     self.bytes.fetch_add(self.sub_buffer.len() as u64, Ordering::Relaxed);
@@ -455,7 +458,7 @@ impl Mover {
     }
 }
 
-/// Nanoseconds on the trace clock, `mono`.
+/// Nanoseconds of the trace clock `mono`.
 fn trace_clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

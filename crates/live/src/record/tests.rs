@@ -1,4 +1,4 @@
-//! Recordings: from the kernel's pages of events to a trace, also what a killed recorder leaves.
+//! Converts recordings, from ring buffer pages to a trace, including those of a killed recorder.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const HEADER_PAGE: &str = include_str!("../../tests/data/tracefs-6.18/header_pag
 const CPU0: &[u8] = include_bytes!("../../tests/data/tracefs-6.18/cpu0.raw.zst");
 const CPU1: &[u8] = include_bytes!("../../tests/data/tracefs-6.18/cpu1.raw.zst");
 
-/// What the decoder used to make the fixture, a C program, counted in it.
+/// Event counts in the fixture, as counted by the C program that it was made with.
 const COUNTS: [(&str, u64); 7] = [
     ("alloc", 6232),
     ("free", 6464),
@@ -32,7 +32,7 @@ fn formats() -> Vec<String> {
     FORMATS.split("name: ").skip(1).map(|format| format!("name: {format}")).collect()
 }
 
-/// A spool as a killed recorder leaves it.
+/// A spool directory as a killed recorder leaves it behind.
 fn left_over(directory: &Path, raw: [Vec<u8>; 2]) -> (PathBuf, PathBuf) {
     let output = directory.join("a.parquet");
     let path = spool_directory(&output);
@@ -54,7 +54,7 @@ fn left_over(directory: &Path, raw: [Vec<u8>; 2]) -> (PathBuf, PathBuf) {
     (path, output)
 }
 
-/// Says until when the events of each CPU are there.
+/// Writes the times up to which the events of each CPU are complete.
 fn complete(spool: &Path, times: [u64; 2]) {
     fs::write(spool.join("complete"), times.map(u64::to_le_bytes).concat()).unwrap();
 }
@@ -88,7 +88,7 @@ fn the_fixture_has_exactly_the_events_that_were_counted() {
     assert_eq!(seen, COUNTS);
 }
 
-/// The merge against the slow way: everything in memory, sorted.
+/// Compares the streaming merge with sorting all events in memory.
 #[test]
 fn the_merge_is_a_stable_sort_by_time() {
     let directory = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn names_can_be_hidden() {
     let metadata = reader.metadata().clone();
     assert!(metadata.anonymized);
     assert!(metadata.tasks.values().all(|name| name.starts_with("task-")), "{:?}", metadata.tasks);
-    // The same tasks have the same name as before, under another.
+    // Tasks with equal names still have equal names, but other ones.
     let alike = |tasks: &BTreeMap<i32, String>| -> Vec<(i32, i32)> {
         let pairs = tasks.iter().flat_map(|a| tasks.iter().map(move |b| (a, b)));
         pairs.filter(|(a, b)| a.1 == b.1).map(|(a, b)| (*a.0, *b.0)).collect()
@@ -174,7 +174,7 @@ fn a_trace_ends_where_not_all_cpus_are_complete() {
     assert_eq!(TraceReader::open(&output).unwrap().metadata().left_out, summary.left_out);
 }
 
-/// It was killed before the command began, or while it removed the spool.
+/// The recorder was killed before the command began, or while it removed the spool.
 #[test]
 fn a_spool_without_a_description_is_removed() {
     let directory = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn a_spool_is_its_users_alone() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&spool), mode(&spool.join("recording.json"))), (0o700, 0o600));
 
-    // Links that somebody planted are not followed.
+    // Symbolic links that somebody else has put there are not followed.
     let precious = directory.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     symlink(&precious, spool.join("recording.json.new")).unwrap();
@@ -244,7 +244,7 @@ fn a_spool_cut_short_gives_what_it_holds() {
 fn lost_events_fail_but_the_trace_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let [mut cpu0, cpu1] = raw();
-    // Set the flag of lost events in the third sub-buffer of CPU 0.
+    // Set the flag for lost events in the third sub-buffer of CPU 0.
     cpu0[2 * 4096 + 8 + 3] |= 0x80;
     let (spool, output) = left_over(directory.path(), [cpu0, cpu1]);
     let error = recover_quietly(&spool, &output).unwrap_err();

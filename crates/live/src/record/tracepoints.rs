@@ -1,8 +1,7 @@
-//! The tracepoints that are recorded, and what a record of each becomes in the trace.
+//! The recorded tracepoints, and the conversion of their records to events of the trace.
 //!
-//! A new tracepoint is one line in [`TRACEPOINTS`], which names its fields, and one arm in
-//! [`Decoder::decode`], which says where in an [`Event`] they go. Those of the page cache are in
-//! [`super::page_cache`].
+//! To add a tracepoint, add a line with its fields to [`TRACEPOINTS`], and an arm to [`Decoder::decode`] that
+//! puts the fields into an [`Event`]. The tracepoints of the page cache are in [`super::page_cache`].
 
 use workload::trace::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
 
@@ -12,17 +11,16 @@ use crate::tracefs::{EventFormat, Field, FormatError};
 /// A tracepoint and the fields that are taken from it.
 #[derive(Clone, Copy)]
 pub struct Tracepoint<K: 'static = Operation> {
-    /// Directory of the tracepoint below `events/`.
+    /// The tracepoint's directory below `events/`.
     pub system: &'static str,
-    /// Its name.
     pub name: &'static str,
-    /// What it is in a trace.
+    /// What its records become in a trace.
     pub kind: K,
-    /// The fields, by their names there.
+    /// Names of the fields in its `format` file.
     pub fields: &'static [&'static str],
 }
 
-/// A tracepoint by its directory, name, what it is in a trace, and fields.
+/// Constructs a [`Tracepoint`]; for tables.
 pub const fn tracepoint<K>(
     system: &'static str,
     name: &'static str,
@@ -33,13 +31,13 @@ pub const fn tracepoint<K>(
 }
 
 impl<K> Tracepoint<K> {
-    /// `system:name`, as trace-cmd and perf write it.
+    /// `system:name`, as trace-cmd and perf print it.
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.system, self.name)
     }
 }
 
-/// Everything that is recorded.
+/// All tracepoints that are recorded.
 pub const TRACEPOINTS: [Tracepoint; 12] = [
     tracepoint("kmem", "mm_page_alloc", Operation::Alloc, &["pfn", "order", "gfp_flags", "migratetype"]),
     tracepoint("kmem", "mm_page_free", Operation::Free, &["pfn", "order"]),
@@ -77,38 +75,35 @@ pub const TRACEPOINTS: [Tracepoint; 12] = [
     tracepoint("workqueue", "workqueue_execute_end", Operation::VmstatUpdateEnd, &["function"]),
 ];
 
-/// The kernel function whose runs the workqueue tracepoints are filtered to.
+/// Workqueue events are filtered to work items with this function.
 pub const WORK_FUNCTION: &str = "vmstat_update";
 
-/// `prev_state` of a task that waits: the states that the kernel reports, below the bit that says it was
-/// preempted (`TASK_REPORT_MAX`, include/linux/sched.h, unchanged from 4.14 to 6.18).
+/// `prev_state` of a task that sleeps has one of the bits below `TASK_REPORT_MAX`; that bit says that the
+/// task was preempted (include/linux/sched.h, unchanged from 4.14 to 6.18).
 const WAITING: u64 = 0xff;
 
-/// Why a record cannot be decoded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DecodeError {
-    /// It ends before its fields do.
+    /// The record ends before its fields.
     #[error("a record of `{0}` is too short")]
     Short(&'static str),
-    /// A value has no place in a trace.
+    /// The trace format has no representation of a value.
     #[error("a record of `{event}` has {field} {value}")]
     Value {
-        /// The tracepoint.
+        /// The tracepoint's name.
         event: &'static str,
-        /// The field.
         field: &'static str,
-        /// Its value.
         value: i64,
     },
 }
 
-/// Turns records into events, by the formats of the kernel that wrote them.
+/// Converts records to events, according to the `format` files of the kernel that wrote them.
 pub struct Decoder<K: 'static = Operation> {
-    /// By event id.
+    /// Indexed by event type.
     layouts: Vec<Option<Layout<K>>>,
 }
 
-/// A tracepoint with its fields as one kernel lays them out.
+/// A tracepoint and the location of its fields in the records of one kernel.
 pub struct Layout<K: 'static> {
     tracepoint: &'static Tracepoint<K>,
     task: Field,
@@ -116,7 +111,7 @@ pub struct Layout<K: 'static> {
 }
 
 impl<K> Decoder<K> {
-    /// Takes the formats of `tracepoints` from `formats`, and passes over those that it does not know.
+    /// Selects the formats of `tracepoints` from `formats`, and ignores all others.
     pub fn new(
         tracepoints: &'static [Tracepoint<K>],
         formats: &[EventFormat],
@@ -135,17 +130,17 @@ impl<K> Decoder<K> {
         Ok(Decoder { layouts })
     }
 
-    /// The layout of `record`, or `None` if it is of a tracepoint that was not asked for.
+    /// The layout of `record`, or `None` if it belongs to another tracepoint.
     pub fn layout(&self, record: &[u8]) -> Option<&Layout<K>> {
-        // Every record begins with its id, in 16 bits.
+        // Every record begins with its event type, `common_type`, in 16 bits.
         let [low, high] = record.first_chunk()?;
         self.layouts.get(usize::from(u16::from_le_bytes([*low, *high])))?.as_ref()
     }
 }
 
 impl Decoder {
-    /// The event in `record`, or `None` if it is of a tracepoint that was not asked for. Names of tasks that the
-    /// record tells go to `names`.
+    /// The event in `record`, or `None` if it belongs to another tracepoint. Task names in the record are
+    /// added to `names`.
     pub fn decode(
         &self,
         cpu: u16,
@@ -158,24 +153,23 @@ impl Decoder {
 }
 
 impl<K> Layout<K> {
-    /// The tracepoint.
     pub fn tracepoint(&self) -> &'static Tracepoint<K> {
         self.tracepoint
     }
 
-    /// The task that `record` is of.
+    /// The task that wrote `record` (`common_pid`).
     pub fn task(&self, record: &[u8]) -> Result<i32, DecodeError> {
         let short = DecodeError::Short(self.tracepoint.name);
         self.task.number(record).map(|task| task as i32).ok_or(short)
     }
 
-    /// A field of `record`, by its place in the tracepoint.
+    /// The value of a field of `record`; `field` is its index in [`Tracepoint::fields`].
     pub fn number(&self, record: &[u8], field: usize) -> Result<u64, DecodeError> {
         let short = DecodeError::Short(self.tracepoint.name);
         self.fields.get(field).and_then(|field| field.number(record)).ok_or(short)
     }
 
-    /// A value that has no place in a trace.
+    /// The error for a value that the trace format cannot represent.
     pub fn value(&self, field: &'static str, value: u64) -> DecodeError {
         DecodeError::Value { event: self.tracepoint.name, field, value: value as i64 }
     }

@@ -1,15 +1,15 @@
-//! Recordings of real page allocators that come with mmtwin, to judge the twin by.
+//! Recordings of real page allocators in the source tree, which the twin is compared with.
 //!
 //! ```text
 //!   data/recordings/compile_j2/
-//!     recording.toml        what ran, on which zones            Recording
-//!     events.pgt.zst        everything the allocator did        stream: Records
-//!     states.csv.zst        its per-CPU lists, now and then     tables: State
-//!     annotations.csv.zst   what no tracepoint shows            tables: Annotation
+//!     recording.toml        workload, zones, settings              Recording
+//!     events.pgt.zst        all events of the page allocator       stream: Records
+//!     states.csv.zst        samples of struct per_cpu_pages        tables: State
+//!     annotations.csv.zst   operations without a tracepoint        tables: Annotation
 //! ```
 //!
-//! data/recordings/README.md tells how they were made and how the files are laid out. They are found where the
-//! program was built, or in the directory that the user names.
+//! data/recordings/README.md describes how they were made and the file formats. The directory is the one in
+//! the source tree that the program was built from, or the one that the user names.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,101 +27,90 @@ mod tables;
 pub use stream::{Record, Records};
 pub use tables::{Annotation, Hidden, State};
 
-/// A directory with one recording.
+/// A recording in its own directory.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Its name, that of the directory.
+    /// The name of its directory.
     pub name: String,
-    /// What `recording.toml` says.
+    /// The contents of `recording.toml`.
     pub description: Description,
     directory: PathBuf,
 }
 
-/// The content of `recording.toml`.
+/// The contents of `recording.toml`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// What ran, in a line.
+    /// The workload in one line.
     pub workload: String,
-    /// Release of the kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// Number of CPUs.
     pub cpus: u16,
-    /// Sysctls, by full name.
+    /// Sysctls by full name.
     pub settings: BTreeMap<String, String>,
-    /// The zones of the machine's only node, lowest first. Records name them by their place here.
+    /// The zones of the machine's only node, lowest first. Records refer to zones by index.
     pub zones: Vec<ZoneDescription>,
 }
 
-/// One zone of the recorded machine.
+/// A zone of the recorded machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneDescription {
-    /// Its name in /proc/zoneinfo.
+    /// The zone's name in /proc/zoneinfo.
     pub name: String,
-    /// Its first page frame and the first one beyond it.
+    /// First page frame, and the first one beyond the zone.
     pub pages: (u32, u32),
-    /// Pages that its allocator manages.
+    /// Pages that the buddy allocator manages.
     pub managed: u32,
-    /// `batch` of its pagesets.
+    /// `pcp->batch` of its pagesets.
     pub batch: i32,
-    /// Lower bound of `high`, pages.
+    /// `pcp->high_min` in pages.
     pub high_min: i32,
-    /// Upper bound of `high`, pages.
+    /// `pcp->high_max` in pages.
     pub high_max: i32,
 }
 
-/// Why a recording cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// A file cannot be read or unpacked.
     #[error(
         "{file}: {source}; recordings are in data/recordings of mmtwin's source, or name their directory with --recordings DIR"
     )]
-    Io {
-        /// The file.
-        file: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// `recording.toml` is not what it should be.
+    Io { file: String, source: io::Error },
+    /// `recording.toml` does not parse, or has an impossible value.
     #[error("{file}: {problem}")]
     Description {
-        /// The file.
         file: String,
         /// Line, key and problem.
         problem: String,
     },
-    /// Something in a data file makes no sense.
+    /// A data file is damaged.
     #[error("{file}, {place}: {problem}; get the file again")]
     Stream {
-        /// The file.
         file: String,
-        /// Record or line.
+        /// Number of the record or line.
         place: String,
-        /// What is wrong there.
         problem: String,
     },
 }
 
 impl RecordingError {
-    /// Of what `file` in the directory of a recording says.
+    /// An error about `file` in the directory of a recording.
     pub(crate) fn of_description(directory: &Path, file: &str, problem: String) -> RecordingError {
         RecordingError::Description { file: directory.join(file).display().to_string(), problem }
     }
 }
 
-/// Where the recordings are that come with the source.
+/// The directory of the recordings in the source tree.
 pub fn default_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recordings")
 }
 
-/// All recordings in `directory`, by name.
+/// All recordings in `directory`, sorted by name.
 pub fn list(directory: &Path) -> Result<Vec<Recording>, RecordingError> {
     with_file(directory, "recording.toml")?.iter().map(|path| Recording::open(path)).collect()
 }
 
-/// The directories below `directory` that have a file called `file`, by name.
+/// The subdirectories of `directory` that contain `file`, sorted by name.
 fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, RecordingError> {
     let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
     let mut found = Vec::new();
@@ -135,7 +124,7 @@ fn with_file(directory: &Path, file: &str) -> Result<Vec<PathBuf>, RecordingErro
     Ok(found)
 }
 
-/// What `open` makes of the directories below `directory` that have a file called `file`, with their names, by name.
+/// Opens each subdirectory of `directory` that contains `file`; results with their names, sorted by name.
 pub(crate) fn all_with_file<T>(
     directory: &Path,
     file: &str,
@@ -144,7 +133,7 @@ pub(crate) fn all_with_file<T>(
     with_file(directory, file)?.iter().map(|path| Ok((name_of(path), open(path)?))).collect()
 }
 
-/// What `file` in the directory of a recording says of it.
+/// Parses `file` in the directory of a recording.
 pub(crate) fn description<T: DeserializeOwned>(directory: &Path, file: &str) -> Result<T, RecordingError> {
     let path = directory.join(file);
     let file = path.display().to_string();
@@ -158,7 +147,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     output::write(path, bytes).map_err(io::Error::other)
 }
 
-/// Writes a file that zstd packs, with a checksum: a flipped bit is not unpacked as other bytes.
+/// Compresses a file with zstd and a checksum, so that a flipped bit is detected when it is decompressed.
 pub(crate) fn write_packed(path: &Path, bytes: &[u8], level: i32) -> io::Result<()> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
     encoder.include_checksum(true)?;
@@ -166,7 +155,7 @@ pub(crate) fn write_packed(path: &Path, bytes: &[u8], level: i32) -> io::Result<
     write(path, &encoder.finish()?)
 }
 
-/// The content of a file that zstd has packed, no more than `most` bytes of it, and the file's name for errors.
+/// Decompresses at most `most` bytes of a zstd file; also returns the file name for errors.
 pub(crate) fn unpacked(path: &Path, most: u64) -> Result<(String, Vec<u8>), RecordingError> {
     let file = path.display().to_string();
     let io = |source| RecordingError::Io { file: file.clone(), source };
@@ -176,7 +165,7 @@ pub(crate) fn unpacked(path: &Path, most: u64) -> Result<(String, Vec<u8>), Reco
     Ok((file, bytes))
 }
 
-/// The same, if it is text.
+/// Like [`unpacked`], for text.
 pub(crate) fn unpacked_text(path: &Path, most: u64) -> Result<(String, String), RecordingError> {
     let (file, bytes) = unpacked(path, most)?;
     match String::from_utf8(bytes) {
@@ -185,13 +174,11 @@ pub(crate) fn unpacked_text(path: &Path, most: u64) -> Result<(String, String), 
     }
 }
 
-/// The name of a recording: that of its directory.
 fn name_of(directory: &Path) -> String {
     directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl Recording {
-    /// Opens the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         const FILE: &str = "recording.toml";
         let description: Description = description(directory, FILE)?;
@@ -199,29 +186,29 @@ impl Recording {
         Ok(Recording { name: name_of(directory), description, directory: directory.to_path_buf() })
     }
 
-    /// Its records, from the first.
+    /// Opens the event stream.
     pub fn records(&self) -> Result<Records, RecordingError> {
         Records::open(&self.directory.join("events.pgt.zst"))
     }
 
-    /// The recorded states of the lists.
+    /// Reads the samples of the per-CPU lists.
     pub fn states(&self) -> Result<Vec<State>, RecordingError> {
         tables::states(&self.directory.join("states.csv.zst"))
     }
 
-    /// What no record shows.
+    /// Reads the operations that have no tracepoint.
     pub fn annotations(&self) -> Result<Vec<Annotation>, RecordingError> {
         tables::annotations(&self.directory.join("annotations.csv.zst"))
     }
 }
 
-/// Refuses a machine that nothing was recorded on.
+/// Refuses numbers of CPUs that the file format cannot represent.
 pub(crate) fn check_cpus(cpus: u16) -> Result<(), String> {
     if (1..=8).contains(&cpus) { Ok(()) } else { Err(format!("cpus = {cpus}: a recording has 1 to 8")) }
 }
 
 impl Description {
-    /// Refuses what no machine is.
+    /// Refuses values that no machine can have.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_cpus(self.cpus)?;
         if self.zones.is_empty() {
@@ -242,7 +229,7 @@ impl Description {
         Ok(())
     }
 
-    /// The zone that `pfn` is in.
+    /// The index of the zone that contains `pfn`.
     pub fn zone_of(&self, pfn: u32) -> Option<usize> {
         self.zones.iter().position(|zone| (zone.pages.0..zone.pages.1).contains(&pfn))
     }
@@ -281,7 +268,7 @@ mod tests {
             .filter(|path| path.extension().is_some_and(|x| x == "zst"));
         let mut seen = 0;
         for path in packed {
-            // The descriptor of a frame follows its four magic bytes.
+            // The frame header descriptor follows the four magic bytes.
             assert!(std::fs::read(&path).unwrap()[4] & CHECKSUM != 0, "{}", path.display());
             seen += 1;
         }

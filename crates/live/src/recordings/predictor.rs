@@ -1,33 +1,35 @@
-//! Which page frame comes next: a model of the per-CPU lists that lets the stream leave most numbers out.
+//! Predicts the page frame of the next record by a model of the per-CPU lists, so that the stream can omit
+//! most numbers.
 //!
 //! ```text
-//!   alloc        the head of its list                      [ head ... tail ] x 14 lists x CPU
+//!   alloc        the head of its list                            [ head ... tail ] x 14 lists x CPU
 //!   pcpu_drain   the tail of its list
-//!   free_batched the oldest free that waits for it         [ oldest ... ] x CPU
+//!   free_batched the oldest free that is not completed           [ oldest ... ] x CPU
 //! ```
 //!
-//! This is part of the file format, as coder and decoder must agree on it, and of nothing else: the lists that the
-//! twin is judged by are its own. A wrong guess costs bytes, never a wrong number.
+//! The model is part of the file format, because encoder and decoder must agree on it, and is used for
+//! nothing else: the lists of the twin that is verified are separate. A wrong prediction costs bytes, but
+//! never gives a wrong number.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::stream::Kind;
 
-/// CPUs that three bits can name.
+/// Number of CPUs that three bits can represent.
 pub const CPUS: usize = 8;
 const LISTS: usize = 14;
-/// How far from the end of a list a block is looked for.
+/// How far from the end of a list a block is searched.
 const WINDOW: usize = 64;
 const MOVABLE: u8 = 1;
 const HUGE_ORDER: u8 = 9;
 
-/// What of a record the prediction depends on.
+/// The properties of a record that the prediction depends on.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub kind: Kind,
     pub cpu: usize,
     pub order: u8,
-    /// As recorded, -1 for none.
+    /// As in the tracepoint; -1 for none.
     pub migratetype: i8,
     /// The free is completed by a later `free_batched`.
     pub waits: bool,
@@ -54,13 +56,13 @@ fn list_of(order: u8, migratetype: u8) -> usize {
     }
 }
 
-/// Types without lists of their own are kept with the movable ones.
+/// Migratetypes that have no per-CPU list are kept with MIGRATE_MOVABLE.
 fn listed_type(migratetype: i8) -> u8 {
     u8::try_from(migratetype).ok().filter(|&t| t <= 2).unwrap_or(MOVABLE)
 }
 
 impl Predictor {
-    /// The page frame that the next record should have.
+    /// The predicted page frame of the next record.
     pub fn predict(&self, shape: Shape) -> Option<u32> {
         let lists = &self.lists[shape.cpu];
         match shape.kind {
@@ -75,12 +77,12 @@ impl Predictor {
         }
     }
 
-    /// The last page frame of this kind on this CPU.
+    /// The last page frame of a record of this kind on this CPU.
     pub fn last(&self, shape: Shape) -> u32 {
         self.last[shape.cpu][shape.kind as usize]
     }
 
-    /// Takes note of what the record really had.
+    /// Updates the model with the actual page frame of the record.
     pub fn update(&mut self, shape: Shape, pfn: u32) {
         let Shape { kind, cpu, order, migratetype, waits } = shape;
         self.last[cpu][kind as usize] = pfn;

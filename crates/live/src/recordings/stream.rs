@@ -1,14 +1,14 @@
-//! The event stream of a recording ("PGT1", see data/recordings/README.md), decoded record by record.
+//! Decodes the event stream of a recording ("PGT1", see data/recordings/README.md) record by record.
 //!
 //! ```text
-//!   K O        one byte a record each     kind, CPU, order, migrate type
-//!   T I F N    numbers of varying length  time, task, argument, page frame
+//!   K O        one byte per record each   kind, CPU, order, migratetype
+//!   T I F N    varints                    time, task, argument, page frame
 //!      \ | /
-//!     Record   in the words of a trace (workload::trace), plus the lists as they were at the start
+//!     Record   in the terms of a trace (workload::trace), and the lists as they were at the start
 //! ```
 //!
-//! Whatever the bytes are, reading them ends in records or in an error that names file and record; the memory it
-//! takes is bounded by the bytes that are there.
+//! For any input, decoding ends in records or in an error that names the file and the record; memory use is
+//! bounded by the size of the input.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,20 +20,20 @@ use super::predictor::{Predictor, Shape};
 
 const MAGIC: &[u8; 4] = b"PGT1";
 const HEADER: usize = 20;
-/// A stream that unpacks to more than this is refused: it is hundreds of times what a recording has.
+/// A stream that decompresses to more than this is refused: it is hundreds of times the size of a recording.
 const MOST_BYTES: u64 = 1 << 30;
-/// Largest block of the buddy allocator.
+/// Largest order of the buddy allocator.
 const MOST_ORDER: u8 = 10;
 const LISTS: u8 = 14;
 
 macro_rules! kinds {
     ($($kind:ident = $number:literal),* $(,)?) => {
-        /// Kind of a record, by its number in the file.
+        /// The kind of a record, by its number in the file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($kind = $number),* }
 
         impl Kind {
-            /// One more than the largest number.
+            /// Number of kinds.
             pub const COUNT: usize = 16;
 
             fn from_number(number: u8) -> Option<Kind> {
@@ -48,32 +48,29 @@ kinds! {
     VmstatBegin = 10, VmstatEnd = 11, Listed = 12, ListsEnd = 13,
 }
 
-/// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A block on one of a CPU's lists when the recording began; they come from each list's head on.
+    /// A block on one of a CPU's lists when the recording began; blocks of a list come in order from its
+    /// head.
     Listed {
-        /// Whose list.
         cpu: u16,
         /// Index of the zone.
         zone: u8,
-        /// Number of the list.
+        /// Index of the list in `pcp->lists`.
         list: u8,
-        /// First page frame.
+        /// First page frame of the block.
         pfn: u32,
     },
-    /// These were all lists of a CPU and zone; what follows happened to them as they now are.
+    /// All lists of a CPU and zone have been listed; the events that follow start from them.
     ListsEnd {
-        /// Whose lists.
         cpu: u16,
         /// Index of the zone.
         zone: u8,
     },
-    /// Something happened. `argument` of the two vmstat operations is the index of the zone at hand.
+    /// An event. For the two vmstat operations, `argument` is the index of the zone.
     Event(Event),
 }
 
-/// The records of a stream.
 pub struct Records {
     file: String,
     bytes: Vec<u8>,
@@ -94,13 +91,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens a stream.
     pub fn open(path: &Path) -> Result<Records, RecordingError> {
         let (file, bytes) = super::unpacked(path, MOST_BYTES)?;
         Records::parse(file, bytes)
     }
 
-    /// The records in `bytes`, which are unpacked; `file` is for errors.
+    /// Decodes the decompressed stream in `bytes`; `file` is for errors.
     pub fn parse(file: String, bytes: Vec<u8>) -> Result<Records, RecordingError> {
         let wrong =
             |problem: String| RecordingError::Stream { file: file.clone(), place: "header".into(), problem };

@@ -1,4 +1,5 @@
-//! The tables beside the stream: the state of the lists inside some events, and what no event shows.
+//! The tables that go with an event stream: samples of the per-CPU lists, and operations that have no
+//! tracepoint.
 
 use std::path::Path;
 
@@ -6,52 +7,49 @@ use super::RecordingError;
 
 const MOST_BYTES: u64 = 1 << 28;
 
-/// `struct per_cpu_pages` of a CPU and zone as it was inside a record's event.
+/// `struct per_cpu_pages` of a CPU and zone, sampled within the event of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Number of the record.
     pub record: u32,
-    /// Whose lists.
     pub cpu: u16,
     /// Index of the zone.
     pub zone: u8,
-    /// Base pages on the lists.
+    /// Pages of 4 KiB on the lists.
     pub count: i32,
-    /// Where bulk freeing starts.
+    /// The lists are drained to the buddy lists above this.
     pub high: i32,
-    /// Pages freed in a row.
+    /// Number of consecutively freed pages.
     pub free_count: i32,
-    /// log2 of batches to fetch next.
+    /// log2 of the number of batches that the next refill takes.
     pub alloc_factor: u8,
-    /// 1: `PCPF_PREV_FREE_HIGH_ORDER`; 2: `PCPF_FREE_HIGH_BATCH`.
+    /// Bit 0: `PCPF_PREV_FREE_HIGH_ORDER`; bit 1: `PCPF_FREE_HIGH_BATCH`.
     pub flags: u8,
 }
 
-/// What no tracepoint shows.
+/// An operation that has no tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hidden {
-    /// The free of this record passed the lists by.
+    /// The free of this record bypassed the per-CPU lists.
     FreeToBuddy,
-    /// The allocation of this record passed the lists by. Not in files: inferred.
+    /// The allocation of this record bypassed the per-CPU lists. Not in the files: inferred.
     AllocFromBuddy,
-    /// So many pages had left some list before this record.
+    /// This many pages had been removed from some list in bulk before this record.
     BulkAlloc(u32),
-    /// So many pages had left the list of the block that this record allocates.
+    /// This many pages had been removed from the list of the block that this record allocates.
     Skipped(u32),
 }
 
-/// A hidden operation, and the record at which it shows.
+/// An operation without a tracepoint, and the record at which it becomes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
     /// Number of the record.
     pub record: u32,
-    /// Whose lists.
     pub cpu: u16,
-    /// What it was.
     pub hidden: Hidden,
 }
 
-/// Reads `states.csv.zst`; records ascend.
+/// Reads `states.csv.zst`, which is ordered by record.
 pub fn states(path: &Path) -> Result<Vec<State>, RecordingError> {
     let (file, text) = super::unpacked_text(path, MOST_BYTES)?;
     let mut states = Vec::new();
@@ -74,7 +72,7 @@ pub fn states(path: &Path) -> Result<Vec<State>, RecordingError> {
     Ok(states)
 }
 
-/// Reads `annotations.csv.zst`; records ascend.
+/// Reads `annotations.csv.zst`, which is ordered by record.
 pub fn annotations(path: &Path) -> Result<Vec<Annotation>, RecordingError> {
     let (file, text) = super::unpacked_text(path, MOST_BYTES)?;
     let mut annotations = Vec::new();
@@ -110,7 +108,7 @@ fn rows<'a>(file: &str, text: &'a str, cells: usize) -> Result<Vec<(usize, Vec<&
     .collect()
 }
 
-/// Whether the newest of `newest_first` is not before the one before it.
+/// Checks that the newest record is not before the previous one.
 fn ascending(
     file: &str,
     line: usize,
