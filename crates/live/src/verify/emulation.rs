@@ -1,13 +1,14 @@
-//! Verification on Debian's kernels in emulation: which of them can be booted, and a boot for each case.
+//! Verification by Debian's kernels in emulation: the kernels that can be booted, and one boot per case.
 //!
 //! ```text
 //!   for each kernel, for each case
 //!     boot it (qemu) with this program as init, which records the case and sends the files
-//!     they stay in the user's cache directory, one directory a case; the twin is judged by them
+//!     keep the files in the user's cache directory, one directory per case, and compare the twin with them
 //! ```
 //!
-//! A boot that was made before is not made again, unless it is asked for: kernels in emulation do the same each time. So what was
-//! interrupted goes on where it stopped. A kernel or case that cannot be had is skipped, and the report says why.
+//! Recordings in the cache are reused unless the user asks for new ones, because a boot in emulation is
+//! reproducible. So an interrupted verification continues where it stopped. A kernel or case that fails is
+//! skipped, and the report says why.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,65 +17,62 @@ use super::{Report, VerifyError, failed};
 use crate::qemu::{Cache, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
 use crate::record::interruption::Interruption;
 
-/// What leads this program to what it does as init of an emulated machine; a mechanism and the words of a [`Boot`] follow.
+/// The hidden subcommand for init of an emulated machine; a mechanism and the arguments of a [`Boot`] follow.
 pub const GUEST: &str = "guest";
 
-/// This program inside an emulated machine, and the word that leads it to something else.
+/// The command line of this program in an emulated machine with the subcommand `word`.
 pub(super) fn words_in_guest(word: &str) -> [String; 2] {
     ["/init".into(), word.into()]
 }
 
-/// Opens what a boot of a kernel has left in a directory, and says what it is called.
+/// Opens the recording that a boot has left in a directory; also returns its name for the report.
 pub type Open<R> = fn(&Boot, &Kernel, &Path) -> Result<(String, R), VerifyError>;
 
-/// What is booted of a mechanism.
+/// The boots of a mechanism.
 pub struct Boots<R> {
-    /// The machine.
     pub machine: Machine,
-    /// What is recorded on each kernel, in a boot each.
+    /// What is recorded on each kernel, in one boot each.
     pub boots: Vec<Boot>,
-    /// Opens what a boot has left.
     pub open: Open<R>,
 }
 
 /// One boot of each kernel.
 pub struct Boot {
-    /// For people.
+    /// Name in the report.
     pub name: String,
-    /// Where its files are kept: a directory for many boots, and one for this.
+    /// Directory of the recording: one for many boots, and a subdirectory for this one.
     pub place: [String; 2],
-    /// What tells init what to do.
+    /// Arguments of init.
     pub words: Vec<&'static str>,
 }
 
-/// What it takes to boot kernels on a machine.
+/// Boots kernels on one kind of machine.
 pub(super) struct Emulation {
     machine: Machine,
     cache: Cache,
     interruption: Interruption,
-    /// Boots that were made before are made again.
+    /// Ignore the recordings in the cache.
     fresh: bool,
-    /// Boots that were not made again.
+    /// Number of boots that were found in the cache.
     reused: usize,
 }
 
-/// A kernel to boot, and what boots it.
+/// A kernel that can be booted, with its files and the emulator.
 pub(super) struct Bootable {
-    /// Which it is.
     pub kernel: Kernel,
     files: KernelFiles,
     emulator: Emulator,
 }
 
 impl Emulation {
-    /// Of kernels on `machine`; looks for nothing yet but the cache. `fresh`: what is there is made again.
+    /// Prepares emulation on `machine`: opens the cache. `fresh` ignores the recordings in it.
     pub fn open(machine: Machine, fresh: bool) -> Result<Emulation, VerifyError> {
         let cache = Cache::open()?;
         let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
         Ok(Emulation { machine, cache, interruption, fresh, reused: 0 })
     }
 
-    /// The kernels that can be booted; why others cannot goes to the notes of `report`.
+    /// The kernels that can be booted; the reasons why others cannot are added to the notes of `report`.
     pub fn kernels(&self, report: &mut Report, progress: &mut dyn FnMut(&str)) -> Vec<Bootable> {
         let emulator = match Emulator::find(self.machine.cpus, &self.cache, progress) {
             Ok(emulator) => emulator,
@@ -95,14 +93,14 @@ impl Emulation {
         found
     }
 
-    /// Where the files of a boot are left.
+    /// The directory for the recording of a boot.
     pub fn place(&self, bootable: &Bootable, boot: &Boot) -> PathBuf {
         let [directory, case] = &boot.place;
         self.cache.path().join(directory).join(&bootable.files.package).join(case)
     }
 
-    /// Boots a kernel for one case, with `words` for init, and leaves its files in `place`, if they are not there. Whether they
-    /// are now; if not, the notes of `report` say why.
+    /// Boots a kernel for one case with `words` as arguments of init, and puts its files into `place`, unless
+    /// they are there. Returns whether they are there now; if not, the notes of `report` have the reason.
     pub fn boot(
         &mut self,
         bootable: &Bootable,
@@ -126,7 +124,7 @@ impl Emulation {
 
     fn try_boot(&self, bootable: &Bootable, words: &[&str], place: &Path) -> Result<(), QemuError> {
         let io = |source| QemuError::File { path: place.to_path_buf(), source };
-        // A directory of the right name is complete.
+        // A directory without this extension is complete.
         let unfinished = place.with_extension("unfinished");
         if unfinished.is_dir() {
             fs::remove_dir_all(&unfinished).map_err(io)?;
@@ -142,14 +140,13 @@ impl Emulation {
         self.cache.keep(&unfinished, place)
     }
 
-    /// Says in `report` how many boots were not made again.
+    /// Adds a note on how many recordings were reused.
     pub fn note_reused(&self, report: &mut Report) {
         if self.reused > 0 {
             let cache = self.cache.path().display();
-            report.notes.push(format!(
-                "{} boots had been made before and were not made again, see {cache}; --fresh makes them again",
-                self.reused
-            ));
+            report
+                .notes
+                .push(format!("{} boots were reused from {cache}; --fresh repeats them", self.reused));
         }
     }
 }

@@ -1,16 +1,19 @@
-//! Who judges the twin, and the one way in which that goes.
+//! Runs a verification: which kernel is compared with the twin, and the steps that all mechanisms share.
+//!
+//! A *judge* is the kernel's side of a mechanism: it records cases and compares them with the twin. A *hearing* collects
+//! the comparisons for the report. A *subject* is the kernel, or the recording of one, that is compared at the moment.
 //!
 //! ```text
-//!   By::RunningKernel ─► what stands in the way? ─► recorder: cases on this kernel ──────────┐
-//!                              └ something ──┐                                               │
-//!   By::Recordings ──────────────────────────┴► list: what comes with the source ─► judge ───┤
+//!   By::RunningKernel ─► an obstacle? ───► none: recorder runs the cases on this kernel ─────┐
+//!                              └ some ───────┐                                               │
+//!   By::Recordings ──────────────────────────┴► list: the recordings in the source tree ─► judge ┤
 //!   By::Emulation ─────► boots: each case in a boot of its own (emulation) ───────► judge ───┤
 //!                                                                                            ▼
 //!                                                       Hearing: entries, notes, kernels ─► Report
 //! ```
 //!
-//! A mechanism's [`Judge`] knows how its cases are recorded and what of them is compared. Which kernel is asked, whether the
-//! twin models it, and what is said where it cannot be asked, is the same for all and is here.
+//! The [`Judge`] of a mechanism knows how its cases are recorded and what is compared. The choice of the kernel, the check
+//! that the twin models it, and the fallback to recordings are the same for all mechanisms and are here.
 
 use std::path::{Path, PathBuf};
 
@@ -22,79 +25,77 @@ use super::{Bound, Cases, Entry, Report, VerifyError, features};
 use crate::recordings::RecordingError;
 use crate::snapshot;
 
-/// The kernel that runs here, in errors.
+/// The name of the running kernel in errors.
 const THIS_MACHINE: &str = "this machine";
 
-/// Which kernels judge.
+/// Which kernels the twin is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The one that runs here, or recordings where it cannot be asked.
+    /// The running kernel, or recordings if it cannot be observed.
     RunningKernel,
-    /// Those in recordings.
     Recordings,
-    /// Those that are booted in emulation.
+    /// Debian's kernels, booted in emulation.
     Emulation {
-        /// What was booted before is booted again.
+        /// Boot kernels again whose recordings are in the cache.
         fresh: bool,
     },
 }
 
-/// What is asked for.
+/// The options of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// This program, which is called again to do what is watched.
+    /// Path of this program, which is started again as the observed process.
     pub program: PathBuf,
-    /// The workloads to run, of mechanisms that have some to choose from; all that can run here if there are none.
+    /// The workloads to run, for mechanisms that have several; empty: all.
     pub workloads: Vec<Program>,
-    /// Where recordings are.
+    /// Directory of the recordings.
     pub recordings: PathBuf,
 }
 
 impl Asked {
-    /// This program, and the word that leads it to something else.
+    /// The command line of this program with the subcommand `word`.
     pub(super) fn words(&self, word: &str) -> Vec<String> {
         vec![self.program.display().to_string(), word.to_string()]
     }
 }
 
-/// Told what is being done.
+/// A callback that gets a description of the current step.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// Records the kernel that runs here and has it judge.
+/// Records the cases on the running kernel, and compares each with the twin.
 pub type Recorder<J> = fn(&mut J, &Subject, &Asked, &mut Hearing) -> Result<(), VerifyError>;
 
-/// A kernel that is heard, or a recording of one.
+/// The kernel, or the recording of one, that is compared at the moment.
 pub struct Subject<'a> {
-    /// What it is called.
+    /// Name in the report.
     pub name: &'a str,
-    /// The kernel's features, which the twin has too.
+    /// Features of the kernel, which the twin gets too.
     pub features: Features,
 }
 
-/// A recording of a kernel, on disk.
+/// A recording of a kernel on disk.
 pub trait RecordedKernel: Sized {
-    /// All of its kind below a directory, with their names, by name.
+    /// All recordings of this kind in `directory`, with their names, sorted by name.
     fn list(directory: &Path) -> Result<Vec<(String, Self)>, RecordingError>;
 
-    /// The release of the kernel that was recorded.
+    /// The release of the recorded kernel.
     fn kernel(&self) -> &str;
 }
 
-/// Judges the twin in one mechanism.
+/// The comparison of one mechanism between the kernel and the twin.
 pub trait Judge: Default {
-    /// Which.
     const MECHANISM: Mechanism;
-    /// What is compared, in a line.
+    /// What is compared, in one line.
     const COMPARED: &'static str;
-    /// How far the twin may be off.
+    /// How far the twin's counters may be off.
     const BOUND: Bound;
-    /// What a kernel did in one or more cases.
+    /// A recording of one or more cases.
     type Recording: RecordedKernel;
 
-    /// What records the kernel that runs here, or what stands in the way.
+    /// The function that records cases on the running kernel, or the reason why none can be recorded.
     fn recorder() -> Result<Recorder<Self>, String>;
 
-    /// What is booted in emulation, if anything.
+    /// The cases for emulated kernels, if there are any.
     fn boots() -> Option<Boots<Self::Recording>> {
         None
     }
@@ -107,37 +108,40 @@ pub trait Judge: Default {
         hearing: &mut Hearing,
     ) -> Result<(), VerifyError>;
 
-    /// What all cases come to, in words.
+    /// Sentences about all cases together.
     fn summary(self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What was said so far.
+/// The comparisons so far.
 pub struct Hearing<'a> {
-    /// Told what is being done.
     pub progress: Progress<'a>,
     report: Report,
     kernels: Vec<String>,
 }
 
 impl Hearing<'_> {
-    /// More numbers.
+    /// Adds compared counters.
     pub fn enter(&mut self, entries: impl IntoIterator<Item = Entry>) {
         self.report.entries.extend(entries);
     }
 
-    /// More that is said of cases in words: what was skipped, and why.
+    /// Adds remarks, such as which cases were skipped and why.
     pub fn note(&mut self, notes: impl IntoIterator<Item = String>) {
         self.report.notes.extend(notes);
     }
 
-    /// More cases that are judged as a whole.
+    /// Adds cases that are compared as a whole.
     pub fn count(&mut self, cases: Cases) {
         self.report.cases = Some(self.report.cases.unwrap_or_default() + cases);
     }
 
-    /// From here on Linux `kernel` is heard, if that is modelled.
+    /// Begins the comparison with Linux `kernel`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel is not modelled.
     fn subject<'a>(&mut self, name: &'a str, kernel: &str) -> Result<Subject<'a>, VerifyError> {
         let features = features(name, kernel)?;
         if !self.kernels.iter().any(|known| known == kernel) {
@@ -153,7 +157,7 @@ impl Hearing<'_> {
         recording: &J::Recording,
     ) -> Result<(), VerifyError> {
         let subject = self.subject(name, recording.kernel())?;
-        (self.progress)(&format!("judging {name}"));
+        (self.progress)(&format!("comparing {name}"));
         judge.judge(&subject, recording, self)
     }
 
@@ -200,15 +204,12 @@ impl Hearing<'_> {
     }
 }
 
-/// How the twin is judged in one mechanism.
+/// How one mechanism is verified.
 pub struct Verification {
-    /// The mechanism.
     pub mechanism: Mechanism,
-    /// What is compared.
     pub compared: &'static str,
-    /// How far the twin may be off.
     pub bound: Bound,
-    /// Kernels in emulation can be asked.
+    /// Whether there are cases for emulated kernels.
     pub is_emulated: bool,
     verify: fn(By, &Asked, Progress) -> Result<Report, VerifyError>,
 }
@@ -224,7 +225,7 @@ impl Verification {
         }
     }
 
-    /// Judges the twin; `progress` is told what is going on.
+    /// Compares the twin with the kernels that `by` selects.
     pub fn verify(&self, by: By, asked: &Asked, progress: Progress) -> Result<Report, VerifyError> {
         (self.verify)(by, asked, progress)
     }

@@ -1,20 +1,21 @@
-//! Is the twin right? The real kernel judges.
+//! Verifies the twin: a real kernel and the twin get the same work, and what they do is compared.
 //!
 //! ```text
-//!   pcp           a recorded or running workload: each refill, bulk free and drain, and what they add up to
-//!   hugetlb       a count written to the pool, here or when it was recorded, then in the twin: what both count
-//!   readahead     reads of a file, likewise: which pages came in with each
-//!   reclaim       accesses to files and memory, likewise: which pages were there, which had to go
-//!   numa          hint faults and scan passes, likewise: each decision about them
-//!   folios        faults of anonymous memory, likewise: which folios they made
+//!   pcp           a recorded or running workload: each refill, bulk free and drain of the per-CPU lists, and their totals
+//!   hugetlb       counts written to the pool of huge pages: flushes, allocations and frees of each write
+//!   readahead     reads of a file: the folios that each read brings in
+//!   reclaim       accesses to files and memory: hits, misses and evictions
+//!   numa          NUMA hinting faults and scan passes: the decision about each
+//!   folios        faults in anonymous memory: the folios that they create
 //! ```
 //!
-//! Each is an implementation of [`Judge`]; `judge.rs` has what is the same for all, `emulation.rs` the boots of other
-//! kernels, `bound.rs` how far the twin may be off.
+//! The code calls the kernel a *judge*: [`Judge`] is the trait that each mechanism implements, a *hearing* collects what
+//! judges report, and a *case* is one piece of work. `judge.rs` has what all mechanisms share, `emulation.rs` boots other
+//! kernels, and `bound.rs` says how far the twin's counters may be off.
 //!
-//! The decisions are those of the files named policy.rs in [`mm`], and the mechanics those beside them; nothing is decided a
-//! second time here. What no tracepoint shows is inferred, named and counted, so that every deviation has a cause or is left
-//! over as a deviation.
+//! The twin's decisions are those of the files named policy.rs in [`mm`], and its mechanics those next to them; nothing is
+//! implemented a second time here. What no tracepoint shows is inferred, named and counted ([`Cause`]), so that every
+//! deviation either has a cause or remains as a deviation.
 
 use std::io;
 use std::path::Path;
@@ -47,7 +48,7 @@ pub use judge::{Asked, By, Hearing, Judge, Progress, RecordedKernel, Recorder, S
 pub use report::{Agreement, Cases, Entry, Report};
 pub use unobserved::{Cause, Causes};
 
-/// How the twin is judged in a mechanism.
+/// How `mechanism` is verified.
 pub fn verification(mechanism: Mechanism) -> Verification {
     match mechanism {
         Mechanism::Pcp => Verification::of::<pcp::Pcp>(),
@@ -59,71 +60,61 @@ pub fn verification(mechanism: Mechanism) -> Verification {
     }
 }
 
-/// Judges the twin by the recordings in a directory.
+/// Verifies the twin by the recordings in `directory`.
 pub fn by_recordings(mechanism: Mechanism, directory: &Path) -> Result<Report, VerifyError> {
     let asked = Asked { recordings: directory.to_path_buf(), ..Asked::default() };
     verification(mechanism).verify(By::Recordings, &asked, &mut |_| {})
 }
 
-/// Has this process, which another of mmtwin started, end when that is killed.
+/// Makes the kernel kill this process, which another mmtwin process started, when its parent exits.
 fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Why the twin cannot be judged.
+/// Why the twin cannot be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// A recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The workload cannot be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Its recording cannot be read.
+    /// The trace of the workload cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// What is changed could not be put back.
+    /// Changes to the machine cannot be guarded.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// Kernels cannot be emulated.
+    /// The kernels cannot be emulated.
     #[error(transparent)]
     Qemu(#[from] QemuError),
-    /// /proc/zoneinfo is not as expected.
+    /// /proc/zoneinfo cannot be parsed.
     #[error(transparent)]
     Proc(#[from] ProcError),
     /// A file or setting cannot be used.
     #[error("{what}: {source}")]
-    Io {
-        /// The file or setting.
-        what: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The workload failed.
+    Io { what: String, source: io::Error },
     #[error("the workload {program} failed ({status}); its own message is above")]
     Program {
-        /// Its name.
         program: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: String,
     },
-    /// Something else took part in what was recorded, so that it cannot be told what came of each access.
+    /// Another process interfered with the recording, so that the outcome of each access is not known.
     #[error(
-        "the tracepoints of the page cache: {0}, as where memory is short or somebody else reads the file; try again"
+        "the tracepoints of the page cache: {0}; memory is short, or another process reads the file; try again"
     )]
     Disturbed(String),
-    /// Ctrl-C.
-    #[error("interrupted; the settings are as before")]
+    #[error("interrupted; all settings are restored")]
     Interrupted,
-    /// No kernel is asked in emulation.
-    #[error("{}: no kernel is asked in emulation", .0.name())]
+    /// The mechanism has no cases for emulated kernels.
+    #[error("{}: there are no cases for emulated kernels", .0.name())]
     NotEmulated(Mechanism),
     /// The kernel is not one that the twin models.
     #[error("{subject}: Linux {release} is not modelled; modelled are {}", modelled())]
     Release {
         /// The recording or machine.
         subject: String,
-        /// The release found.
         release: String,
     },
 }
@@ -137,7 +128,7 @@ fn modelled() -> String {
     releases.join(", ")
 }
 
-/// The features of kernel `release`.
+/// The features of kernel `release`; `subject` is for the error.
 fn features(subject: &str, release: &str) -> Result<mm::Features, VerifyError> {
     let unknown = || VerifyError::Release { subject: subject.to_string(), release: release.to_string() };
     mm::Variant::of_release(release).map(|variant| variant.features).ok_or_else(unknown)

@@ -1,8 +1,8 @@
-//! What a verification says: numbers of the kernel beside the twin's.
+//! The report of a verification: counters of the kernel and of the twin side by side.
 //!
 //! ```text
-//!   Report   kernel, numbers, notes
-//!     Entry  case, counter: the kernel's number, the twin's, what was allowed for (Cause)
+//!   Report   kernel, counters, notes
+//!     Entry  case, counter: the kernel's value, the twin's value, what the comparison allows for (Cause)
 //!     Cases  how many cases agree as a whole
 //! ```
 
@@ -10,30 +10,31 @@ use serde::Serialize;
 
 use super::Causes;
 
-/// What came of it.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Release of the kernel that judged.
+    /// Releases of the kernels that the twin was compared with, separated by commas.
     pub kernel: String,
-    /// Why recordings were judged instead of the running kernel, if so.
+    /// Why recordings were used instead of the running kernel, if they were.
     pub fallback: Option<String>,
-    /// The numbers.
+    /// The compared counters.
     pub entries: Vec<Entry>,
-    /// What was skipped, and why.
+    /// Remarks, such as which cases were skipped and why.
     pub notes: Vec<String>,
-    /// How many cases agree, where each is judged as a whole.
+    /// How many cases agree, for mechanisms that compare each case as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cases: Option<Cases>,
 }
 
-/// What became of cases.
+/// Outcomes of cases that are compared as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cases {
-    /// The twin does all that the kernel does.
+    /// Twin and kernel agree in everything.
     pub exact: u64,
     /// Something differs.
     pub differing: u64,
-    /// Nothing differs, but other processes moved counters, which could not be compared.
+    /// Nothing differs, but other processes changed the machine's counters, so that these could not be
+    /// compared.
     pub disturbed: u64,
 }
 
@@ -49,25 +50,25 @@ impl std::ops::Add for Cases {
     }
 }
 
-/// One number of the kernel beside the twin's.
+/// A counter of the kernel and of the twin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
     /// The recording or workload.
     pub case: String,
-    /// What was counted.
+    /// Name of the counter.
     pub counter: String,
-    /// The kernel's number.
+    /// The kernel's value.
     pub kernel: u64,
-    /// The twin's.
+    /// The twin's value.
     pub twin: u64,
-    /// `twin / kernel - 1`; `None` where the kernel's number is 0 and the twin's is not.
+    /// `twin / kernel - 1`; `None` if the kernel's value is 0 and the twin's is not.
     pub error: Option<f64>,
-    /// What the comparison had to allow for, and how often.
+    /// What the comparison allows for, and how often it occurred.
     pub causes: Causes,
 }
 
 impl Entry {
-    /// An entry; the error follows from the numbers.
+    /// An entry whose error is computed from the two values.
     pub fn new(case: &str, counter: impl Into<String>, kernel: u64, twin: u64, causes: Causes) -> Entry {
         let error = match (kernel, twin) {
             (0, 0) => Some(0.0),
@@ -77,29 +78,29 @@ impl Entry {
         Entry { case: case.to_string(), counter: counter.into(), kernel, twin, error, causes }
     }
 
-    /// Whether the difference between the two says something about the twin.
+    /// Whether a difference between the two values would be an error of the twin.
     pub fn is_comparable(&self) -> bool {
         !self.causes.iter().any(|(cause, _)| cause.rules_out_comparison())
     }
 }
 
-/// How many of some decisions agree.
+/// How many decisions of one kind agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// All.
+    /// Number of decisions.
     pub all: u64,
-    /// Those where twin and kernel agree.
+    /// Number of decisions in which twin and kernel agree.
     pub exact: u64,
 }
 
 impl Agreement {
-    /// One more.
+    /// Counts one more decision.
     pub fn note(&mut self, exact: bool) {
         self.all += 1;
         self.exact += u64::from(exact);
     }
 
-    /// The share that agrees; 1 where there is nothing to disagree about.
+    /// The fraction that agrees; 1 if there are no decisions.
     pub fn share(&self) -> f64 {
         if self.all == 0 { 1.0 } else { self.exact as f64 / self.all as f64 }
     }

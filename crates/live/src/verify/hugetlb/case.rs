@@ -1,13 +1,13 @@
-//! What is written to the pool, in which order.
+//! A case: counts that are written to the pool of huge pages, in order.
 //!
 //! ```text
-//!   case                      one after the other, from an empty pool to an empty one
+//!   case                      several steps, from an empty pool to an empty pool
 //!   +- step                   one write
-//!      +- hvo, node, pages    vm.hugetlb_optimize_vmemmap, and the count that is written to which file
+//!      +- hvo, node, pages    vm.hugetlb_optimize_vmemmap, the file, and the count written to it
 //! ```
 //!
-//! Steps follow one another because a write's work depends on the pages that are there: how many of them are
-//! optimised, and whether any page of the system is, which switches the kernel's static key.
+//! Steps build on each other because the work of a write depends on the pages in the pool: how many of them
+//! are optimised, and whether any page in the system is, which switches the kernel's static key.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rollback::sysctl;
 
-/// Bytes of a huge page in KiB: the twin models x86-64's default.
+/// Size of a huge page in KiB: the twin models x86-64's default.
 pub const HUGE_PAGE_KIB: u64 = 2048;
 
 /// One write of a count.
@@ -24,10 +24,10 @@ pub const HUGE_PAGE_KIB: u64 = 2048;
 pub struct Write {
     /// `vm.hugetlb_optimize_vmemmap` at that time.
     pub hvo: bool,
-    /// The node whose own file is written; `vm.nr_hugepages` if none.
+    /// The node whose nr_hugepages is written; `None`: `vm.nr_hugepages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u16>,
-    /// The count that is written, huge pages.
+    /// The count in huge pages.
     pub pages: u64,
 }
 
@@ -44,12 +44,11 @@ impl Write {
     }
 }
 
-/// Writes that belong together.
+/// A sequence of writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What people call it.
+    /// Name in the report.
     pub name: String,
-    /// The writes, from an empty pool on.
     pub writes: Vec<Write>,
 }
 
@@ -59,13 +58,13 @@ impl Case {
         Case { name, writes: writes.iter().map(write).collect() }
     }
 
-    /// The largest pool that it asks for, KiB.
+    /// The size of the largest pool in the case, in KiB.
     pub fn peak_kib(&self) -> u64 {
         self.writes.iter().map(|write| write.pages).max().unwrap_or(0).saturating_mul(HUGE_PAGE_KIB)
     }
 
-    /// All cases. Those with optimisation that grow by few pages come first, as a machine splits the page table of a
-    /// stretch of `struct page`s once in its life.
+    /// All cases. Those with HVO that add few pages come first, because a machine splits the PMD of a range
+    /// of `struct page`s only once after boot.
     pub fn all() -> Vec<Case> {
         let mut cases = Vec::new();
         for hvo in [true, false] {

@@ -1,20 +1,20 @@
-//! What one write made the kernel do.
+//! What the kernel did during one write to the pool.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tracefs::TextEvent;
 
-/// Order of a huge page.
+/// Order of a huge page, as `trace` prints it.
 const HUGE_PAGE_ORDER: &str = "9";
 
-/// The huge pages of one size, on all nodes; unit: huge pages. Their names in
-/// `/sys/kernel/mm/hugepages/hugepages-2048kB/` end in `_hugepages`.
+/// Huge pages of one size on all nodes. The files in `/sys/kernel/mm/hugepages/hugepages-2048kB/` are named
+/// like the fields' descriptions, with the suffix `_hugepages`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// `nr`: all of them.
+    /// `nr`: all huge pages.
     pub total: u64,
-    /// `free`: those that nobody uses.
+    /// `free`: unused ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<u64>,
     /// `surplus`: those beyond the persistent pool.
@@ -22,54 +22,53 @@ pub struct Pool {
     pub surplus: Option<u64>,
 }
 
-/// What the kernel did in one write of a count. Numbers of events are of the writing task alone, without the interrupts
-/// that hit it. `None`: not recorded, or this kernel does not say.
+/// What the kernel did during one write of a count. Numbers of events are those of the writer thread, without
+/// the interrupts that it took. `None`: not recorded, or the kernel does not have the counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KernelCounts {
-    /// Calls of all other CPUs to flush their whole TLB (`do_flush_tlb_all`); unit: broadcasts, whatever the number
-    /// of CPUs.
+    /// Calls of `do_flush_tlb_all` on all other CPUs; unit: broadcasts, whatever the number of CPUs.
     pub flush_tlb_all: u64,
-    /// Calls of all other CPUs to flush a range of kernel addresses (`do_kernel_range_flush`); unit: broadcasts.
-    pub kernel_range_flush: u64,
-    /// Calls of all other CPUs to take note of changed code (`do_sync_core`), as when a static key switches; unit:
+    /// Calls of `do_kernel_range_flush`, which flushes a range of kernel addresses, on all other CPUs; unit:
     /// broadcasts.
+    pub kernel_range_flush: u64,
+    /// Calls of `do_sync_core` on all other CPUs, after a static key has patched code; unit: broadcasts.
     pub sync_core: u64,
-    /// Interrupts sent for calls, to one CPU or several (`ipi_send_cpu`, `ipi_send_cpumask`). Fewer than calls where
-    /// the other CPU polls, and more where the task called for something else too.
+    /// Interrupts sent for calls, to one CPU or several (`ipi_send_cpu`, `ipi_send_cpumask`). Fewer than
+    /// calls if another CPU polls, and more if the task also made other calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_interrupts: Option<u64>,
-    /// Blocks of a huge page's size allocated.
+    /// Blocks of the order of a huge page that were allocated.
     pub huge_page_allocs: u64,
-    /// Blocks of a huge page's size freed.
+    /// Blocks of the order of a huge page that were freed.
     pub huge_page_frees: u64,
-    /// Pages allocated for a copy of the first page of `struct page`s, which optimising makes.
+    /// Pages allocated for the copy of the first vmemmap page, which HVO makes.
     pub head_copies: u64,
-    /// Pages allocated to give huge pages their `struct page`s back.
+    /// Pages allocated to restore the vmemmap of huge pages.
     pub restored_vmemmap_pages: u64,
-    /// Pages allocated for page tables: one for each stretch of 128 MiB whose `struct page`s were mapped as one
-    /// until then.
+    /// Pages allocated for page tables: one for each range of 128 MiB whose `struct page`s were mapped by a
+    /// PMD until then.
     pub page_tables: u64,
     /// Other pages allocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_page_allocs: Option<u64>,
-    /// Pages freed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_frees: Option<u64>,
-    /// Blocks of a huge page's size that came to the per-CPU lists, or past them, from the zone
+    /// Blocks of the order of a huge page that were moved from the zone to the per-CPU lists or to the caller
     /// (`mm_page_alloc_zone_locked`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huge_page_refills: Option<u64>,
-    /// Blocks of a huge page's size that went from the per-CPU lists to the zone (`mm_page_pcpu_drain`).
+    /// Blocks of the order of a huge page that were moved from the per-CPU lists to the zone
+    /// (`mm_page_pcpu_drain`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huge_page_drains: Option<u64>,
-    /// Pages that came from the zone.
+    /// Pages moved from the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_refills: Option<u64>,
-    /// Pages that went to the zone.
+    /// Pages moved to the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_drains: Option<u64>,
-    /// Events in interrupts, which are in no other number.
+    /// Events in interrupts, which are not part of any other number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_interrupt: Option<u64>,
     /// Change of `nr_memmap_pages` in /proc/vmstat.
@@ -84,18 +83,23 @@ pub struct KernelCounts {
     /// Change of `htlb_buddy_alloc_fail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub htlb_buddy_alloc_fail: Option<i64>,
-    /// Change of `managed` of all zones in /proc/zoneinfo; unit: pages.
+    /// Change of `managed` of all zones in /proc/zoneinfo, in pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<i64>,
-    /// Time of the write with its events recorded, which takes a fraction of a microsecond each; unit: microseconds.
+    /// Duration of the write in microseconds, with tracing, which takes a fraction of a microsecond per
+    /// event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traced_us: Option<u64>,
-    /// The pool afterwards.
+    /// The pool after the write.
     pub pool: Pool,
 }
 
 impl KernelCounts {
-    /// Counts the lines of `trace`, on a machine with `remote_cpus` CPUs besides the writer's. An error names the line.
+    /// Counts the lines of `trace`, on a machine with `remote_cpus` CPUs besides the writer's.
+    ///
+    /// # Errors
+    ///
+    /// The line that cannot be parsed.
     pub fn of_trace(text: &str, remote_cpus: u64) -> Result<KernelCounts, String> {
         let mut counts = KernelCounts::default();
         let mut calls = [0u64; 3];
@@ -116,7 +120,7 @@ impl KernelCounts {
                     Some("do_sync_core") => calls[2] += 1,
                     _ => {}
                 },
-                // The other callback is that of the scheduler.
+                // The other callback is the scheduler's.
                 "ipi_send_cpu" | "ipi_send_cpumask" => {
                     let callback = event.field("callback").unwrap_or_default();
                     interrupts += u64::from(callback.starts_with("generic_smp_call_function"));
@@ -152,18 +156,19 @@ impl KernelCounts {
 /// A counter that the twin has too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counter {
-    /// In words.
+    /// Name in the report.
     pub name: &'static str,
-    /// The number in the kernel's counts, if it is known.
+    /// The value, if it is known.
     pub value: Option<u64>,
 }
 
 impl KernelCounts {
-    /// What is compared. Refills and drains are not: they depend on what was on the per-CPU lists before.
+    /// The counters that are compared. Refills and drains are not, because they depend on the previous
+    /// contents of the per-CPU lists.
     pub(super) fn compared(&self) -> Vec<Counter> {
         let counter = |name, value| Counter { name, value };
-        // `struct page`s that the boot allocated and later ones are one here: which of them a huge page has depends on
-        // what was written to the pool since the boot.
+        // `struct page`s allocated at boot and later are added up here: which of them a huge page has depends
+        // on what was written to the pool since boot.
         let memmap = self.nr_memmap_pages.zip(self.nr_memmap_boot_pages).map(|(later, boot)| later + boot);
         let unsigned = |number: Option<i64>| number.map(|number| number.max(0) as u64);
         vec![
@@ -186,7 +191,7 @@ impl KernelCounts {
     }
 }
 
-/// What a page is for, as its gfp flags tell.
+/// The purpose of a page, inferred from its gfp flags.
 enum PageUse {
     HeadCopy,
     Restore,
@@ -198,7 +203,7 @@ impl PageUse {
     /// In the kernel: `vmemmap_remap_free`, `alloc_vmemmap_page_list` (mm/hugetlb_vmemmap.c), `GFP_PGTABLE_KERNEL`
     /// (include/asm-generic/pgalloc.h).
     fn of(gfp_flags: &str) -> PageUse {
-        // A page table is one page, with or without __GFP_COMP; a restore names its node on some kernels.
+        // A page table is one page, with or without __GFP_COMP; on some kernels a restore passes its node.
         let mut flags: Vec<&str> =
             gfp_flags.split('|').filter(|flag| !matches!(*flag, "__GFP_COMP" | "__GFP_THISNODE")).collect();
         flags.sort_unstable();

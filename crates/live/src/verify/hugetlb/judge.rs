@@ -1,10 +1,10 @@
-//! The kernel's counts beside the twin's.
+//! Compares the counts of the kernel and the twin.
 
 use super::counts::KernelCounts;
 use super::recording::RecordedCase;
 use crate::verify::{Cause, Causes, Entry};
 
-/// An entry for each counter of each write that the kernel's or the twin's counts have. `twin`: one for each step.
+/// An entry for each counter of each write that both have. `twin` has one element per step.
 pub fn entries(recorded: &RecordedCase, twin: &[KernelCounts]) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut before = 0;
@@ -16,8 +16,8 @@ pub fn entries(recorded: &RecordedCase, twin: &[KernelCounts]) -> Vec<Entry> {
             entries.push(Entry::new(&recorded.name, format!("{change}: {counter}"), kernel, twin, causes));
         };
         for (kernel, twin) in kernel.compared().into_iter().zip(twin.compared()) {
-            // A counter that either side does not have is not compared, and one that both have as 0 tells nothing,
-            // except of flushes.
+            // A counter that one side lacks is not compared; one that is 0 on both sides is left out, except
+            // for flushes.
             let Some((in_kernel, in_twin)) = kernel.value.zip(twin.value) else { continue };
             if in_kernel > 0 || in_twin > 0 || kernel.name == "do_flush_tlb_all" {
                 add(kernel.name, in_kernel, in_twin, Causes::default());

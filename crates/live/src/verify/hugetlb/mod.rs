@@ -1,16 +1,16 @@
-//! Is the twin's pool of huge pages right? The kernel's counts of each write judge.
+//! Compares resizing the pool of huge pages: the kernel's and the twin's counts of each write.
 //!
 //! ```text
-//!   case     what is written to the pool          "HVO on, 64": 64, then 0
-//!   counts   what one write makes happen          2 broadcasts of do_flush_tlb_all, 64 copies of heads, ...
+//!   case     counts that are written to the pool      "HVO on, 64": 64, then 0
+//!   counts   what the kernel does in one write        2 broadcasts of do_flush_tlb_all, 64 copies of heads, ...
 //!
-//!   running_kernel   the cases on this kernel --.                     .-- twin   the same writes
-//!   recording        those of other kernels ----+-> counts --- judge -'
+//!   running_kernel   runs the cases on this kernel --.                     .-- twin   the same writes
+//!   recording        reads those of other kernels ---+-> counts --- judge -'
 //! ```
 //!
-//! A machine splits the page table of a stretch of `struct page`s once in its life, so how many splits a write needs
-//! cannot be known from outside. It shows in the trace, as page tables are allocated for it, and is taken from there.
-//! All else is the twin's own: flushes, patched code, what is allocated and freed, the pool.
+//! A machine splits the PMD of a range of `struct page`s only once, so it is not known how many splits a
+//! write needs. The page tables that are allocated for splits are in the trace, and their number is taken
+//! from there. Everything else is the twin's own: flushes, patched code, allocations and frees, the pool.
 
 use mm::{Features, Mechanism};
 
@@ -30,7 +30,6 @@ pub use recording::{RecordedCase, Recording, Step};
 pub use running_kernel::{obstacle, record};
 pub use twin::twin_counts;
 
-/// Judges pools of huge pages.
 #[derive(Default)]
 pub struct Hugetlb;
 

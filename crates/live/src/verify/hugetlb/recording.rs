@@ -1,4 +1,4 @@
-//! What kernels did, kept so that the twin can be judged where nobody may write to a pool.
+//! Recordings of writes to the pool on real kernels, for machines on which the pool cannot be resized.
 
 use std::io;
 use std::path::Path;
@@ -10,58 +10,53 @@ use super::counts::KernelCounts;
 use crate::recordings::{Description, RecordingError, all_with_file, description, write};
 use crate::verify::RecordedKernel;
 
-/// The file of a recording, in a directory of its own.
+/// The file name of a recording, which has its own directory.
 const FILE: &str = "counts.toml";
 
-/// The content of `counts.toml`.
+/// The contents of `counts.toml`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// Kernel, CPUs, settings and zones.
     pub machine: Description,
-    /// What was left out, and why.
+    /// Remarks, such as which cases were skipped and why.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What was written, and what came of it.
     pub cases: Vec<RecordedCase>,
 }
 
-/// Writes that belong together.
+/// A sequence of writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedCase {
-    /// What people call it.
+    /// Name in the report.
     pub name: String,
-    /// `MemFree` before the first write, KiB; 0 if it was not noted.
+    /// `MemFree` before the first write in KiB; 0 if it was not recorded.
     #[serde(default)]
     pub mem_free_kib: u64,
-    /// The writes, from an empty pool on.
     pub steps: Vec<Step>,
 }
 
-/// One write.
+/// One write and its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What was written.
     pub write: Write,
-    /// Times of the same write with nothing recorded, in later rounds of the case; unit: microseconds.
+    /// Times of the same write without tracing, in later rounds of the case, in microseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untraced_us: Vec<u64>,
-    /// What the kernel did; `None` if that was not recorded.
+    /// The kernel's counts; `None` if they were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<KernelCounts>,
 }
 
 impl RecordedCase {
-    /// The writes alone.
+    /// The writes without their results.
     pub fn case(&self) -> Case {
         Case { name: self.name.clone(), writes: self.steps.iter().map(|step| step.write).collect() }
     }
 }
 
 impl Recording {
-    /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
         recording.machine.check().map_err(|problem| {
@@ -70,7 +65,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes it into `directory`, which is made if it is not there.
+    /// Writes the recording into `directory`, which is created if necessary.
     pub fn write(&self, directory: &Path) -> Result<(), RecordingError> {
         let path = directory.join(FILE);
         let io = |source| RecordingError::Io { file: path.display().to_string(), source };

@@ -1,20 +1,21 @@
-//! Writes counts to the pool of the kernel that runs here, and counts what it does.
+//! Writes counts to the huge page pool of the running kernel, and counts the events.
 //!
 //! ```text
-//!   this thread                          the writing thread, whose id is in set_event_pid
+//!   this thread                          the writer thread, whose id is in set_event_pid
 //!   set vm.hugetlb_optimize_vmemmap
-//!   note pool, vmstat, zoneinfo
+//!   read pool, vmstat, zoneinfo
 //!   "write 500"  ----------------------> tracing_on <- 1
 //!                                        nr_hugepages <- 500
 //!                <---------------------- tracing_on <- 0
-//!   note them again, read `trace`
+//!   read them again, read `trace`
 //! ```
 //!
-//! The writing thread does nothing else and is there before the first write, so that the events between the two writes
-//! to `tracing_on` are those of the one in between. What an interrupt did meanwhile is told apart by its context.
+//! The writer thread does nothing else and exists before the first write, so that all events between the two
+//! writes to `tracing_on` belong to the write to nr_hugepages. Events of interrupts are recognised by their
+//! context.
 //!
-//! All settings are under guard and the signals that would end the process are noted: between two writes the recording
-//! stops, and the pool, the settings and tracing are as they were.
+//! All settings are guarded and signals are deferred: the recording stops between two writes, with the pool,
+//! the settings and tracing restored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -40,7 +41,7 @@ use crate::verify::VerifyError;
 use crate::verify::failed;
 use crate::verify::pcp::running_kernel::{description, replay_zone};
 
-/// Whether pages that come to the pool are optimised.
+/// Whether the vmemmap of new huge pages is optimised (HVO).
 const OPTIMIZE: &str = "vm.hugetlb_optimize_vmemmap";
 
 const EVENTS: [&str; 7] = [
@@ -53,13 +54,13 @@ const EVENTS: [&str; 7] = [
     "kmem/mm_page_pcpu_drain",
 ];
 
-/// Ring buffer, KiB per CPU: a page takes at most 17 events of up to 56 bytes.
+/// Ring buffer in KiB per CPU: a page causes at most 17 events of up to 56 bytes.
 const BUFFER_KIB: u64 = 8 << 10;
 
-/// Rounds of each case with nothing recorded.
+/// Rounds of each case without tracing, to measure times.
 const UNTRACED_ROUNDS: usize = 5;
 
-/// Why no counts can be written to the pool here, or what comes of it not be seen.
+/// Why the pool cannot be resized here, or cannot be observed.
 pub fn obstacle() -> Option<String> {
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
@@ -67,7 +68,7 @@ pub fn obstacle() -> Option<String> {
     };
     if let Some(event) = EVENTS.iter().find(|event| !tracefs.root().join("events").join(event).is_dir()) {
         return Some(format!(
-            "this kernel has no event {}, which is needed to count",
+            "this kernel has no event {}, which is needed for counting",
             event.replace('/', ":")
         ));
     }
@@ -75,29 +76,30 @@ pub fn obstacle() -> Option<String> {
         return Some(format!("this kernel has no {OPTIMIZE}; it needs CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP"));
     }
     if amount("Hugepagesize").unwrap_or(0) != HUGE_PAGE_KIB {
-        return Some(format!("huge pages are not of {HUGE_PAGE_KIB} KiB, the only size that is modelled"));
+        return Some(format!(
+            "the default huge page size is not {HUGE_PAGE_KIB} KiB, the only one that is modelled"
+        ));
     }
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if cpuinfo.split_whitespace().any(|flag| flag == "invlpgb") {
-        return Some(
-            "this CPU can flush those of others by an instruction (INVLPGB), which no event shows".into(),
-        );
+        return Some("this CPU flushes remote TLBs by an instruction (INVLPGB), which no event shows".into());
     }
     if online_cpus() < 2 {
-        return Some("it needs two CPUs: broadcasts are counted by those who get them".into());
+        return Some("two CPUs are needed: TLB flushes are counted on the CPUs that receive them".into());
     }
     let used = pool_files().into_iter().find_map(|file| {
         let pages = fs::read_to_string(&file).ok()?;
         (pages.trim() != "0").then(|| format!("{} is {}", file.display(), pages.trim()))
     });
-    used.map(|used| format!("{used}: the pools must be empty, as verification empties them"))
+    used.map(|used| format!("{used}: the pools must be empty, because verification empties them"))
 }
 
-/// Records all cases that fit.
+/// Records all cases for which there is enough memory.
 pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Recording, VerifyError> {
     let tracefs = Tracefs::open().map_err(RecordError::from)?;
     let interruption = Interruption::watch().map_err(|source| failed("signals", source))?;
-    // What is noted last gets its value back first: pages are freed as the user has it.
+    // Settings are restored in reverse order: those noted after these files have the user's values again
+    // before pages are freed.
     for path in pool_files().into_iter().chain([sysctl("vm.nr_overcommit_hugepages")]) {
         tracefs.guard().setting(path)?;
     }
@@ -107,14 +109,14 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Recording, VerifyError> 
     let mut kernel = Kernel { writer, instance, optimize, interruption, _tracefs: tracefs };
 
     let mut recording = Recording { machine: machine()?, notes: Vec::new(), cases: Vec::new() };
-    // A third of the memory stays free for those who work here.
+    // A third of the memory stays free for other users.
     let spare = amount("MemTotal")? / 3;
     for case in Case::all() {
         let free = amount("MemFree")?;
         if case.peak_kib().saturating_add(spare) > free {
             let (needed, free) = (case.peak_kib() >> 10, free >> 10);
             recording.notes.push(format!(
-                "{} was skipped: it takes {needed} MiB, and of {free} MiB free a third of the memory must stay",
+                "{} was skipped: it needs {needed} MiB of {free} MiB free, and a third of the memory must stay free",
                 case.name
             ));
             continue;
@@ -183,7 +185,7 @@ impl Kernel {
         })
     }
 
-    /// Writes, unless a signal came. Gives back the time that it took, in microseconds.
+    /// Writes a count, unless a signal has arrived. Returns the time it took in microseconds.
     fn write(&self, write: &Write, traced: bool) -> Result<u64, VerifyError> {
         if self.interruption.asked() {
             return Err(VerifyError::Interrupted);
@@ -196,7 +198,7 @@ impl Kernel {
     }
 }
 
-/// Makes an instance that notes the events, tracing still off.
+/// Creates an instance with the events enabled and tracing off.
 fn prepare(tracefs: &Tracefs) -> Result<Instance, TracefsError> {
     let instance = Instance::create(tracefs)?;
     instance.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
@@ -212,7 +214,7 @@ struct Request {
     traced: bool,
 }
 
-/// The writing thread. Dropping this ends it.
+/// The writer thread; dropping this ends it.
 struct Writer {
     requests: Option<mpsc::Sender<Request>>,
     answers: mpsc::Receiver<io::Result<u64>>,
@@ -220,13 +222,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// Starts it, and has the instance note its events alone.
+    /// Starts the thread, and restricts the instance to its events.
     fn start(instance: &Instance) -> Result<Writer, VerifyError> {
         let switch = instance.path("tracing_on");
         let (requests, inbox) = mpsc::channel::<Request>();
         let (outbox, answers) = mpsc::channel();
         let (introduce, introduction) = mpsc::channel();
-        // The name must be one that a line of `trace` can be told apart by.
+        // The name must not confuse the parser of `trace`.
         let thread = std::thread::Builder::new().name("mmtwin-write".into()).spawn(move || {
             let _ = introduce.send(gettid().as_raw_nonzero().get());
             for request in inbox {
@@ -276,7 +278,7 @@ impl Request {
     }
 }
 
-/// What the kernel says of itself.
+/// The kernel's own counters.
 struct State {
     pool: Pool,
     vmstat: BTreeMap<String, u64>,
@@ -303,7 +305,7 @@ impl State {
     }
 }
 
-/// The machine in the words of a recording.
+/// The machine, described as in other recordings.
 fn machine() -> Result<crate::recordings::Description, VerifyError> {
     let info = parse_zoneinfo(&text("/proc/zoneinfo")?)?;
     let populated: Vec<_> = info.populated().filter(|zone| zone.start_pfn.is_some()).collect();
@@ -318,7 +320,7 @@ fn machine() -> Result<crate::recordings::Description, VerifyError> {
     Ok(machine)
 }
 
-/// The files that say how many huge pages there are, of each size on each node.
+/// The nr_hugepages files of each size on each node.
 fn pool_files() -> Vec<PathBuf> {
     let entries = |path: PathBuf| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -344,7 +346,7 @@ fn online_cpus() -> u64 {
     text.trim().split(',').map(cpus_in_range).sum()
 }
 
-/// An amount of /proc/meminfo.
+/// A value in /proc/meminfo.
 fn amount(name: &str) -> Result<u64, VerifyError> {
     let amounts = parse_meminfo(&text("/proc/meminfo")?)?;
     let missing = || failed("/proc/meminfo", io::Error::other(format!("it has no line `{name}`")));

@@ -1,13 +1,13 @@
-//! The same writes in the twin.
+//! Makes the writes of a case in the twin.
 //!
 //! ```text
 //!   zones of the recorded machine   DMA │ DMA32 │ hole │ Normal ........ │ memmap │
-//!                                   free, managed by the allocator        frames of boot that hold the struct pages
+//!                                   free, managed by the allocator        boot-time frames that hold the struct pages
 //! ```
 //!
-//! The twin's vmemmap is split from the beginning, because how much of the kernel's was cannot be known: the number of
-//! page tables is that of the trace. The memory is all free, which makes no difference to what is counted as long as
-//! there is enough of it.
+//! In the twin, all PMDs of the vmemmap are split from the start, because it is not known how many the kernel
+//! had split: the number of page tables is taken from the trace. All memory is free, which does not affect
+//! the counts as long as there is enough of it.
 
 use std::io;
 
@@ -26,7 +26,7 @@ use crate::verify::failed;
 use crate::verify::pcp::open_loop::kind;
 use crate::verify::pcp::replay::topology;
 
-/// Base pages of a huge page.
+/// Number of 4 KiB pages in a huge page.
 const HUGE_PAGE: u64 = HUGE_PAGE_KIB / 4;
 
 /// What each write of a case makes the twin do, booted on the recorded machine.
@@ -39,7 +39,7 @@ pub fn twin_counts(
     let memory = memory(&description.zones);
     let mut mm = MemoryManager::new(&topology, &memory, *features, Settings::default(), Pcg64Mcg::new(1));
     mm.parts.hugetlb.assume_split_vmemmap();
-    // What is done is compared, not how long it takes.
+    // Counts are compared, not times.
     let mut machine = Machine::new(topology, Costs::FREE);
     let mut counts = Vec::new();
     for step in &recorded.steps {
@@ -56,7 +56,7 @@ pub fn twin_counts(
     Ok(counts)
 }
 
-/// What is written in the twin, as its files are called.
+/// The settings of a write, by the names of the twin's files.
 fn settings_of(write: &Write) -> [(String, String); 2] {
     let pool = match write.node {
         None => "vm.nr_hugepages".into(),
@@ -66,8 +66,8 @@ fn settings_of(write: &Write) -> [(String, String); 2] {
     [("vm.hugetlb_optimize_vmemmap".into(), hvo), (pool, write.pages.to_string())]
 }
 
-/// The twin's memory for these zones. What of them exists is not recorded: the last one is taken for full, the others for as full
-/// as they are managed.
+/// The twin's memory for these zones. Which frames of a zone exist is not recorded: the last zone is assumed
+/// to have no holes, and the others to have only the frames that are managed.
 fn memory(zones: &[ZoneDescription]) -> Vec<MemoryRange> {
     let spans = zones.iter().enumerate().map(|(at, zone)| {
         let spanned = zone.pages.1.saturating_sub(zone.pages.0);
@@ -104,7 +104,8 @@ impl State {
         let get = |event: Event| counters.get(event);
         let [allocated, freed] = [Event::VmemmapPagesAllocated, Event::VmemmapPagesFreed].map(get);
         let pages: u64 = [Event::PgallocDma, Event::PgallocDma32, Event::PgallocNormal].map(get).iter().sum();
-        // Pages for struct pages are copies of heads where a pool grows, and restored ones where it shrinks.
+        // Pages for `struct page`s are copies of the first vmemmap page when a pool grows, and restored ones
+        // when it shrinks.
         let grows = self.pool.total > before.pool.total;
         let (head_copies, restored_vmemmap_pages) = if grows { (allocated, 0) } else { (0, allocated) };
         KernelCounts {
@@ -134,7 +135,7 @@ mod tests {
         ZoneDescription { name: name.into(), pages, managed, batch: 63, high_min: 0, high_max: 0 }
     }
 
-    /// 24 GiB in 192 sections, of which the kernel says nr_memmap_boot_pages 98304.
+    /// 24 GiB in 192 sections, for which the kernel's nr_memmap_boot_pages is 98304.
     #[test]
     fn the_map_has_the_frames_of_the_recorded_machine() {
         let zones = [

@@ -1,4 +1,4 @@
-//! Which accesses run in which surroundings, and what the kernel counted meanwhile.
+//! A case: a sequence of accesses, the environment in which it ran, and the kernel's counters.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use workload::access::sequences::Sequence;
 
 use crate::verify::Cause;
 
-/// Which of the two families of lists reclaim goes by.
+/// The LRU implementation that reclaim uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lru {
     /// Active and inactive lists.
     Classic,
-    /// Generations.
+    /// The multi-gen LRU.
     MultiGen,
 }
 
 impl Lru {
-    /// As people write it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Lru::Classic => "classic LRU",
@@ -28,7 +28,7 @@ impl Lru {
         }
     }
 
-    /// The end of a case's name.
+    /// The suffix of the names of cases.
     pub fn suffix(self) -> &'static str {
         match self {
             Lru::Classic => "classic",
@@ -42,7 +42,7 @@ impl FromStr for Lru {
 
     fn from_str(suffix: &str) -> Result<Lru, String> {
         let found = [Lru::Classic, Lru::MultiGen].into_iter().find(|lru| lru.suffix() == suffix);
-        found.ok_or_else(|| format!("no lists `{suffix}`; there are classic and multi-gen"))
+        found.ok_or_else(|| format!("no LRU `{suffix}`; there are classic and multi-gen"))
     }
 }
 
@@ -50,18 +50,18 @@ impl FromStr for Lru {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Way {
-    /// A `pread` within a page each, after `POSIX_FADV_RANDOM`.
+    /// `pread` within one page per access, after `POSIX_FADV_RANDOM`.
     #[default]
     Pread,
-    /// A load each through a shared mapping, after `MADV_RANDOM`.
+    /// Loads from a shared mapping, after `MADV_RANDOM`.
     RandomMapping,
-    /// A `pread` of several pages each, with readahead.
+    /// `pread` of several pages per access, with readahead.
     Readahead {
-        /// Pages of each.
+        /// Pages per `pread`.
         request_pages: u32,
-        /// Length of the file.
+        /// Size of the file in pages.
         file_pages: u32,
-        /// Its file system has large folios.
+        /// Whether the file system uses large folios.
         large_folios: bool,
     },
 }
@@ -76,50 +76,51 @@ impl Way {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its name, with which its files begin.
+    /// The case's name, which is a prefix of the names of its files.
     pub name: String,
-    /// The sequence ([`Sequence::named`]); none if the accesses are in a file, made as `way` says.
+    /// The sequence ([`Sequence::named`]); `None` if the accesses are in a file, made as `way` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
-    /// The lists that were in use.
     pub lru: Lru,
-    /// Bytes of the machine.
+    /// The machine's memory in bytes.
     pub memory: u64,
-    /// Its zones, as /proc/zoneinfo shows them; none: they are not known.
+    /// Its zones, from /proc/zoneinfo; empty if not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneSpan>,
-    /// Pages that could be page cache, where no memory cgroup limits: free ones and those of files, once reclaim has begun.
+    /// Pages available for the page cache when no memory cgroup limits it: free pages and file pages, once
+    /// reclaim has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_pages: Option<u64>,
-    /// Pages that the memory cgroup may hold; none: reclaim is global.
+    /// Limit of the memory cgroup in pages; `None`: no limit, so reclaim is global.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memcg_max: Option<u64>,
-    /// Pages that the group holds besides those that are accessed: mostly kernel memory.
+    /// Pages charged to the cgroup besides the accessed ones, mostly kernel memory.
     #[serde(default)]
     pub memcg_other: u64,
-    /// Pages of swap.
+    /// Size of swap in pages.
     pub swap_pages: u64,
-    /// Accesses between two readings of memory.stat, which bring the counts that refaults go by up to date; 0: none.
+    /// Number of accesses between two reads of memory.stat, which flush the counters that refault distances
+    /// use; 0: no reads.
     pub stat_reads: u32,
-    /// Whether it is known how many pages were evicted at a time.
+    /// Whether the number of pages evicted at a time is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batches: bool,
-    /// How the accesses of a file of them are made.
+    /// How the accesses of a file are made.
     #[serde(default, skip_serializing_if = "Way::is_default")]
     pub way: Way,
-    /// Settings that are not the defaults, by full name.
+    /// Settings that differ from the defaults, by full name.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// What the kernel counted from the first access to the last, by its names in /proc/vmstat.
+    /// The kernel's counters from the first to the last access, by their names in /proc/vmstat.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// Why counters differ that do, where that is known.
+    /// Known causes of differences, by counter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<String, Cause>,
 }
 
 impl Case {
-    /// `sequence` in a memory cgroup, or on the whole machine, as the sequence wants it.
+    /// A case that runs `sequence` in a memory cgroup or on the whole machine, as the sequence requires.
     pub fn of_sequence(sequence: &Sequence, lru: Lru, memory: u64, stat_reads: u32) -> Case {
         Case {
             name: format!("{}-{}", sequence.name, lru.suffix()),

@@ -1,10 +1,10 @@
-//! The sequences on Debian's kernels in emulation, each in a boot of its own.
+//! Runs the sequences on Debian's kernels in emulation, each in its own boot.
 //!
 //! ```text
-//!   for each kernel x lists x sequence
-//!     boot it (emulation) with this program as init, called with `guest reclaim SEQUENCE LISTS`
+//!   for each kernel x LRU x sequence
+//!     boot it (emulation) with this program as init, called with `guest reclaim SEQUENCE LRU`
 //!       there: running_kernel records the sequence, recording writes it, guest sends the files
-//!     read them as a recording, and judge the twin by it
+//!     read the files as a recording, and compare the twin with it
 //! ```
 
 use std::fs;
@@ -26,11 +26,11 @@ use crate::verify::VerifyError;
 use crate::verify::emulation::{Boot, Boots, words_in_guest};
 
 const MEMORY_MIB: u64 = 1024;
-/// Slab is not charged to the group, so that it holds pages of the file alone.
+/// Slab memory is not charged to the cgroup, so that only pages of the file are.
 const KERNEL_OPTIONS: &str = "cgroup.memory=nokmem";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// A boot for each sequence on each kind of lists.
+/// A boot for each sequence on each LRU.
 pub fn boots() -> Boots<Recording> {
     let machine = qemu::Machine {
         memory_mib: MEMORY_MIB,
@@ -53,8 +53,7 @@ fn open(_: &Boot, kernel: &qemu::Kernel, place: &Path) -> Result<(String, Record
     Ok((format!("Linux {}", kernel.release), Recording::open(place)?))
 }
 
-/// Inside the emulation: records a sequence with this kernel's lists switched to `lru`, and names the directory that holds
-/// the recording.
+/// Inside the emulation: records a sequence on `lru`, and returns the directory of the recording.
 pub fn in_guest(sequence: &str, lru: Lru) -> Result<PathBuf, String> {
     let sequence = Sequence::named(sequence).ok_or_else(|| format!("there is no sequence `{sequence}`"))?;
     let set = |path: &str, value: &str| fs::write(path, value).map_err(|error| format!("{path}: {error}"));

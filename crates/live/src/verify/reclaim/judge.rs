@@ -1,16 +1,16 @@
-//! The kernel's residency and counters beside the twin's.
+//! Compares residency and counters of the kernel and the twin.
 //!
-//! How far two orders of eviction agree is asked of the stays that ended in both:
+//! The order of evictions is compared by the stays that ended in both:
 //!
 //! ```text
-//!   the kernel evicted   a b c d e f g
-//!   the twin did         2 1 3 9 4 5 -       where it has them, counted from 1
-//!   in order               1 3   4 5         the longest part of it that ascends: 4 of 7
+//!   evictions of the kernel    a b c d e f g
+//!   position in the twin       2 1 3 9 4 5 -     `-`: not evicted there
+//!   longest ascending part       1 3   4 5       4 of 7 are in order
 //! ```
 //!
-//! A page that is out of place thus counts once and does not shift the others. Reclaim takes [`BATCH`] pages at a time,
-//! within which the kernel's order depends on when per-CPU batches are emptied; so the same is also asked with the twin's
-//! evictions counted in batches.
+//! So a page that is out of place counts once, and does not shift the others. Reclaim takes [`BATCH`] pages
+//! at a time, and the kernel's order within a batch depends on when per-CPU batches are flushed; so the order
+//! is also compared with the twin's evictions counted in batches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,12 @@ use workload::access::sequences::Operation;
 use super::residency::{Batch, Residency, Stay};
 use crate::verify::{Causes, Entry};
 
-/// Pages that reclaim takes at a time (`SWAP_CLUSTER_MAX`).
+/// Number of pages that reclaim isolates at a time (`SWAP_CLUSTER_MAX`).
 const BATCH: u32 = 32;
 
-/// How often each access, page and counter of a case agrees. Where decisions are compared one by one, the kernel's number
-/// is that of all and the twin's that of those which agree. Counters are compared where both have them.
+/// How many accesses and evictions of a case agree, and its counters. If decisions are compared one by one,
+/// the kernel's value is the number of decisions and the twin's value the number of those that agree.
+/// Counters are compared if both have them.
 pub fn entries(
     case: &str,
     operations: &[Operation],
@@ -71,10 +72,11 @@ pub fn entries(
     entries
 }
 
-/// How many of the kernel's evictions the twin has in the same order, if it counts its own in batches of `batch`.
+/// How many of the kernel's evictions are in the same order in the twin, with the twin's evictions counted in
+/// batches of `batch`.
 fn in_order(kernel: &Residency, twin: &Residency, batch: u32) -> u64 {
     let place: BTreeMap<Stay, u32> = twin.evicted().zip((0u32..).map(|number| number / batch)).collect();
-    // For each length, the least place that an ascending part of that length can end in.
+    // For each length, the lowest position at which an ascending part of that length can end.
     let mut ends: Vec<u32> = Vec::new();
     for number in kernel.evicted().filter_map(|stay| place.get(&stay).copied()) {
         let length = ends.partition_point(|&end| end <= number);
@@ -94,7 +96,7 @@ mod tests {
     use super::super::residency::{batches, stays_of_folios};
     use super::*;
 
-    /// Of 100 accesses to a page each, none of which was there.
+    /// The residency of 100 accesses to different pages, all of which miss.
     fn residency(evictions: &[u32]) -> Residency {
         let operations: Vec<Operation> = (0..100).map(Operation::Read).collect();
         Residency::new(&operations, vec![false; 100], None, evictions).unwrap()
@@ -116,7 +118,7 @@ mod tests {
         assert_eq!(in_order(&kernel, &residency(&backwards), 1), 2);
     }
 
-    /// By definition: all parts, of which the longest that ascends.
+    /// By definition: tries all parts, and takes the longest that ascends.
     fn by_definition(places: &[u32]) -> u64 {
         let parts = (0..1u32 << places.len()).map(|part| {
             let chosen: Vec<u32> =

@@ -1,12 +1,12 @@
-//! A memory cgroup for as long as it is needed, in the first version of the interface or the second.
+//! A temporary memory cgroup, in version 1 or 2 of the interface.
 //!
 //! ```text
-//!             where                            limit                    counts
-//!   v1        /sys/fs/cgroup/memory/mmtwin-X   memory.limit_in_bytes    memory.stat, refaults alone
+//!             directory                        limit                    counters
+//!   v1        /sys/fs/cgroup/memory/mmtwin-X   memory.limit_in_bytes    memory.stat, only refaults
 //!   v2        /sys/fs/cgroup/mmtwin-X          memory.max               memory.stat, all of reclaim
 //! ```
 //!
-//! It is under guard ([`crate::rollback`]), so that it is removed also if this process is killed.
+//! A guard ([`crate::rollback`]) removes it even if this process is killed.
 
 use crate::notice::say;
 use std::collections::BTreeMap;
@@ -18,21 +18,25 @@ use workload::access::PAGE_SIZE;
 
 use crate::rollback::Guard;
 
-/// The mounted hierarchy that limits memory.
+/// The mounted cgroup hierarchy that has the memory controller.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     root: PathBuf,
     limit: &'static str,
 }
 
-/// A group of its own. Dropping it removes it.
+/// A memory cgroup that is removed when dropped.
 #[derive(Debug)]
 pub struct MemoryCgroup {
     path: PathBuf,
 }
 
 impl Hierarchy {
-    /// Finds it among the mounts, or says what is missing.
+    /// Finds it in the list of mounts.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
     pub fn find() -> Result<Hierarchy, String> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
         let with_memory = |root: &Path| {
@@ -55,7 +59,7 @@ impl Hierarchy {
             .into())
     }
 
-    /// Makes a group that may hold so many pages.
+    /// Creates a cgroup with a limit of `max` pages.
     pub fn create(&self, guard: &Guard, max: u64) -> io::Result<MemoryCgroup> {
         let group = MemoryCgroup { path: guard.kernel_directory(&self.root)? };
         fs::write(group.path.join(self.limit), (max * PAGE_SIZE).to_string())?;
@@ -64,12 +68,11 @@ impl Hierarchy {
 }
 
 impl MemoryCgroup {
-    /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it has counted.
+    /// The counters in memory.stat.
     pub fn statistics(&self) -> io::Result<BTreeMap<String, u64>> {
         let text = fs::read_to_string(self.path.join(STATISTICS))?;
         let counters = text.lines().filter_map(|line| line.split_once(' '));
@@ -77,7 +80,6 @@ impl MemoryCgroup {
     }
 }
 
-/// The file of its counts.
 pub const STATISTICS: &str = "memory.stat";
 
 impl Drop for MemoryCgroup {

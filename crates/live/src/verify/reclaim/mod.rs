@@ -1,16 +1,17 @@
-//! Does the twin keep the pages that the kernel keeps? The kernel's page cache judges.
+//! Compares reclaim: does the twin keep the pages that the kernel keeps?
 //!
 //! ```text
-//!   case         a sequence of accesses (workload::access::sequences), a limit, the lists in use
-//!   residency    was the page there? which page had to go?
+//!   case         a sequence of accesses (workload::access::sequences), a limit, the LRU in use
+//!   residency    hit or miss of each access; the pages that were evicted
 //!
-//!   running_kernel   the cases on this kernel --.                        .-- twin   the same accesses
-//!   emulated         Debian's kernels ----------+-> residency --- judge -'
-//!   recording        those of other kernels ----'
+//!   running_kernel   runs the cases on this kernel --.                        .-- twin   the same accesses
+//!   emulated         on Debian's kernels ------------+-> residency --- judge -'
+//!   recording        reads those of other kernels ---'
 //! ```
 //!
-//! Whether a page is resident when it is accessed is all that a program can see of reclaim, and it can be known exactly:
-//! every access is compared, not a ratio of them. The order of evictions says more, where the hits agree by chance.
+//! Whether an accessed page is resident is all that a program can see of reclaim, and it can be observed
+//! exactly: every access is compared, not a ratio. The order of evictions shows more where hits agree by
+//! chance.
 
 use mm::{Features, Mechanism};
 use workload::access::sequences::Operation;
@@ -38,7 +39,7 @@ pub(super) use running_kernel::directory;
 pub use running_kernel::obstacle;
 pub use twin::twin_residency;
 
-/// How far the twin's misses may be from the kernel's.
+/// Allowed relative error of misses.
 pub const fn tolerance(lru: Lru) -> f64 {
     match lru {
         Lru::Classic => 0.01,
@@ -46,18 +47,18 @@ pub const fn tolerance(lru: Lru) -> f64 {
     }
 }
 
-/// The share of accesses that must be hits or misses as in the kernel.
+/// The fraction of accesses that must be hits or misses as in the kernel.
 pub const RIGHT_ACCESSES: f64 = 0.98;
 
-/// What of pages that reclaim looked at may differ.
+/// Allowed relative error of the number of scanned pages.
 const SCANNED: f64 = 0.03;
-/// What of evictions of the multi-gen LRU may come in another order, and of their batches at another time or in another number.
+/// Allowed fraction of the multi-gen LRU's evictions that are in another order, and of its batches that
+/// differ in time or size.
 const OUT_OF_ORDER: f64 = 0.05;
 
-/// Judges reclaim.
 #[derive(Default)]
 pub struct Reclaim {
-    /// For each case that judges something, its lists, and whether it is as near as is asked for.
+    /// For each case with a bound, its LRU, and whether misses and accesses are within the bound.
     verdicts: Vec<(Lru, [bool; 2])>,
 }
 
@@ -83,7 +84,7 @@ impl Judge for Reclaim {
     ) -> Result<(), VerifyError> {
         for case in &recording.cases {
             let name = format!("{}: {}", subject.name, case.name);
-            (hearing.progress)(&format!("judging {name}"));
+            (hearing.progress)(&format!("comparing {name}"));
             let operations = recording.operations(case)?;
             let kernel = recording.residency(case, &operations)?;
             let entries = case_entries(&name, &subject.features, recording.cpus, case, &operations, &kernel)?;
@@ -98,15 +99,15 @@ impl Judge for Reclaim {
 }
 
 impl Reclaim {
-    /// The same entries, of a case whose verdict is noted.
+    /// Returns the entries, and notes whether the case is within the bound.
     fn weigh(&mut self, lru: Lru, entries: Vec<Entry>) -> Vec<Entry> {
         self.verdicts.extend(verdict(lru, &entries));
         entries
     }
 }
 
-/// What a number may be off: misses and evictions by kind of lists, and accesses; docs/src/reference/verify-reclaim.md says why of each
-/// of the others that it has no bound.
+/// The allowed error of a counter: misses and evictions by LRU, and accesses.
+/// docs/src/reference/verify-reclaim.md has the reason why each of the others has no bound.
 fn allowed(entry: &Entry) -> Option<f64> {
     let lru = if entry.case.ends_with("multi-gen") { Lru::MultiGen } else { Lru::Classic };
     match entry.counter.as_str() {
@@ -130,7 +131,7 @@ fn allowed_in_words() -> Option<String> {
     ))
 }
 
-/// The entries of one case, called `name`, of which `kernel` says what became of the pages.
+/// The entries of one case, called `name` in the report; `kernel` is the kernel's residency.
 fn case_entries(
     name: &str,
     features: &Features,
@@ -149,7 +150,7 @@ fn case_entries(
     Ok(entries)
 }
 
-/// Whether the misses of a case are close enough, and enough accesses right; none of a case that judges nothing.
+/// Whether misses and accesses of a case are within the bound; `None` for a case without a bound.
 fn verdict(lru: Lru, entries: &[Entry]) -> Option<(Lru, [bool; 2])> {
     let of = |counter: &str| entries.iter().find(|entry| entry.counter == counter);
     if of("misses").is_some_and(|entry| !entry.is_comparable()) {
@@ -159,7 +160,7 @@ fn verdict(lru: Lru, entries: &[Entry]) -> Option<(Lru, [bool; 2])> {
     Some((lru, [error("misses") <= tolerance(lru), error("accesses, hit or miss") <= 1.0 - RIGHT_ACCESSES]))
 }
 
-/// How many cases are within what is asked for, in words.
+/// Sentences on how many cases are within the bound.
 fn summary(verdicts: &[(Lru, [bool; 2])]) -> Vec<String> {
     let of = |lru: Lru| verdicts.iter().filter(move |(of_case, _)| *of_case == lru);
     let sentence = |lru: Lru| {

@@ -1,4 +1,4 @@
-//! Pages of one file that come into the page cache and go, from the kernel's tracepoints.
+//! Pages of one file that are added to and deleted from the page cache, from the kernel's tracepoints.
 //!
 //! ```text
 //!   accesses    a  b  a  c  d          a
@@ -6,9 +6,9 @@
 //!   hits        .  .  x  .  .          .
 //! ```
 //!
-//! A group is full when a page comes in that does not fit, so its pages go while a miss is served, before the page that is
-//! missed comes in. Thus every access is known to be a hit or a miss. mincore(2), which would say the same, needs a mapping
-//! of the file, and does not say which pages went.
+//! When a page is added to a full cgroup, other pages are evicted while the miss is served, before the page
+//! is added. So every access is known to be a hit or a miss. mincore(2), which would show the same, needs a
+//! mapping of the file, and does not show which pages were evicted.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -26,38 +26,36 @@ use crate::verify::failed;
 
 const ADDED: &str = "events/filemap/mm_filemap_add_to_page_cache";
 const DELETED: &str = "events/filemap/mm_filemap_delete_from_page_cache";
-/// Ring buffer, KiB per CPU: an event takes 44 bytes, and a sequence makes up to 400,000.
+/// Ring buffer in KiB per CPU: an event takes 44 bytes, and a sequence causes up to 400,000.
 const BUFFER_KIB: u64 = 32 << 10;
 
-/// What happened to a page.
+/// An event of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageEvent {
-    /// It came in.
+    /// The page was added to the page cache.
     Added(u32),
-    /// It went.
+    /// The page was deleted from the page cache.
     Deleted(u32),
 }
 
-/// What happened to a folio of `1 << order` pages from that page on, and when.
+/// An event of a folio of `1 << order` pages that begins with the event's page.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedEvent {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time: u64,
-    /// What happened.
     pub event: PageEvent,
-    /// How large it is.
     pub order: u32,
 }
 
-/// The events of a file while tracing is on.
+/// Traces the events of a file.
 pub struct PageEvents {
     instance: Instance,
-    /// Of [`PageEvent::Added`] and of [`PageEvent::Deleted`].
+    /// Formats of [`PageEvent::Added`] and [`PageEvent::Deleted`].
     formats: [EventFormat; 2],
 }
 
 impl PageEvents {
-    /// Notes the events of the file that `file` tells of, from now on.
+    /// Starts to trace the events of the file that `file` describes.
     pub fn start(tracefs: &Tracefs, file: &Metadata) -> Result<PageEvents, RecordError> {
         let instance = Instance::create(tracefs)?;
         instance.write("trace_clock", "mono")?;
@@ -65,7 +63,7 @@ impl PageEvents {
             .write("buffer_size_kb", &BUFFER_KIB.to_string())
             .map_err(|source| RecordError::Buffer { kib: BUFFER_KIB, source })?;
         let device = file.dev();
-        // As the kernel packs a device number.
+        // The kernel's encoding of a device number (`MKDEV`).
         let device = u64::from(major(device)) << 20 | u64::from(minor(device));
         let filter = format!("i_ino == {} && s_dev == {device}", file.ino());
         let enable = |event: &str| -> Result<EventFormat, RecordError> {
@@ -79,16 +77,16 @@ impl PageEvents {
         Ok(PageEvents { instance, formats })
     }
 
-    /// Ends that and gives them out, in order of time.
+    /// Stops tracing and returns the events in order of time.
     pub fn end(self) -> Result<Vec<PageEvent>, VerifyError> {
         let single = |event: TimedEvent| match event.order {
             0 => Ok(event.event),
-            _ => Err(wrong("the file came in by folios of several pages; read-ahead is on".into())),
+            _ => Err(wrong("the file was added in folios of several pages; readahead is on".into())),
         };
         self.end_timed()?.into_iter().map(single).collect()
     }
 
-    /// The same, with times and sizes of folios.
+    /// Like [`Self::end`], with times and folio sizes.
     pub fn end_timed(self) -> Result<Vec<TimedEvent>, VerifyError> {
         self.instance.write("tracing_on", "0").map_err(RecordError::from)?;
         let mut timed = Vec::new();
@@ -99,7 +97,7 @@ impl PageEvents {
             }
             self.read(cpu, &mut timed)?;
         }
-        // A CPU's own order is kept where times are equal.
+        // The sort is stable, so the order of a CPU's events is kept if times are equal.
         timed.sort_by_key(|event: &TimedEvent| event.time);
         Ok(timed)
     }
@@ -125,7 +123,7 @@ impl PageEvents {
         }
     }
 
-    /// None if it is an event of another kind: there are none.
+    /// `None` for events of other tracepoints, which do not occur.
     fn decode(&self, time: u64, record: &[u8]) -> Result<Option<TimedEvent>, VerifyError> {
         let makers = [PageEvent::Added, PageEvent::Deleted];
         for (format, make) in self.formats.iter().zip(makers) {
@@ -147,8 +145,8 @@ fn wrong(problem: String) -> VerifyError {
     failed("the tracepoints of the page cache", io::Error::other(problem))
 }
 
-/// What the events say of reads that began with no page of the file in memory, and the pages that were resident when the
-/// first was evicted, if any was.
+/// The outcome of each read, if the page cache had no page of the file before; and the number of pages that
+/// were resident at the first eviction, if there was one.
 pub fn residency(
     operations: &[Operation],
     events: &[PageEvent],
@@ -158,7 +156,7 @@ pub fn residency(
     let mut events = events.iter();
     for (access, &operation) in operations.iter().enumerate() {
         let Operation::Read(page) = operation else {
-            return Err(wrong(format!("access {access} is no read, and nothing shows what came of it")));
+            return Err(wrong(format!("access {access} is not a read, and no event shows its outcome")));
         };
         let hit = resident.contains(&page);
         hits.push(hit);
@@ -182,7 +180,7 @@ pub fn residency(
                 None => {
                     let nothing = "reading the file left no trace, as on overlay, btrfs or tmpfs; set TMPDIR to a \
                                    directory on ext4 or xfs";
-                    let ended = format!("access {access} reads page {page}, which never comes in");
+                    let ended = format!("access {access} reads page {page}, which is never added");
                     return Err(match resident.is_empty() {
                         true => wrong(nothing.into()),
                         false => VerifyError::Disturbed(ended),
@@ -221,7 +219,7 @@ mod tests {
             other => panic!("{other}"),
         };
         assert_eq!(disturbed(&[Added(0), Added(2)]), "access 1 reads page 1, and page 2 comes in");
-        assert_eq!(disturbed(&[Added(0)]), "access 1 reads page 1, which never comes in");
+        assert_eq!(disturbed(&[Added(0)]), "access 1 reads page 1, which is never added");
         assert!(error(&[]).to_string().contains("set TMPDIR"));
     }
 }

@@ -1,7 +1,8 @@
-//! The program whose pages are watched: reads a file in a memory cgroup, one page at a time.
+//! The observed process: reads a file in a memory cgroup, one page at a time.
 //!
-//! It is this very program, called again with a hidden subcommand that leads to [`run`]. All that it needs is there before
-//! it joins the group, so that the group holds pages of the file and what the kernel itself needs for them.
+//! This program is started again with a hidden subcommand that calls [`run`]. Everything that it needs is in
+//! memory before it joins the cgroup, so that only pages of the file, and what the kernel needs for them, are
+//! charged to the cgroup.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,10 +17,11 @@ use workload::access::sequences::{Operation, Sequence};
 use super::memcg::STATISTICS;
 use crate::verify::end_with_parent;
 
-/// What leads this program to [`run`].
+/// The hidden subcommand that calls [`run`].
 pub const READER: &str = "reader";
 
-/// Reads `file` in the order of `sequence`, in the group at `group`, whose memory.stat is read every `stat_reads` accesses.
+/// Reads `file` in the order of `sequence` within the cgroup at `group`, and reads memory.stat every
+/// `stat_reads` accesses.
 pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Result<()> {
     end_with_parent()?;
     let unknown = || io::Error::other(format!("there is no sequence `{sequence}`"));
@@ -35,7 +37,7 @@ pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Re
     let offsets = offsets.ok_or_else(|| io::Error::other(format!("{sequence} does more than read")))?;
     stay_on_one_cpu()?;
     let file = File::open(file)?;
-    // One page a miss: no read-ahead.
+    // One page per miss: no readahead.
     fadvise(&file, 0, None, Advice::Random)?;
     let statistics = File::open(group.join(STATISTICS))?;
     let (mut page, mut text) = (vec![1; PAGE_SIZE as usize], vec![1; 4 * PAGE_SIZE as usize]);
@@ -49,7 +51,7 @@ pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Re
     Ok(())
 }
 
-/// Pages on their way to the lists wait with the CPU that touched them.
+/// Binds the process to one CPU: pages wait in that CPU's folio batch before they are added to the LRU.
 pub(in crate::verify) fn stay_on_one_cpu() -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));

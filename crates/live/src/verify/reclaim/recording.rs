@@ -1,14 +1,14 @@
-//! What kernels did with sequences of accesses, kept so that the twin can be judged without them.
+//! Recordings of access sequences on real kernels, so that the twin can be verified without these kernels.
 //!
 //! ```text
 //!   data/recordings/reclaim-6.12.95/
-//!     reclaim.toml                           kernel, cases, counters       Recording
-//!     zipf-multi-gen.hits.zst                a bit an access               residency
-//!     zipf-multi-gen.evictions.zst           stays that ended, in order    residency
-//!     zipf-multi-gen.batches.zst             how many ended at a time     residency
-//!     zipf-multi-gen.generations.csv.zst     sizes, now and then           Generation
-//!     zipf-0.9-classic.accesses.zst          pages, where no sequence has them
-//!     scan-classic.reads.zst                 with readahead instead: reads, and the folios that came in with each
+//!     reclaim.toml                           kernel, cases, counters             Recording
+//!     zipf-multi-gen.hits.zst                a bit per access                    residency
+//!     zipf-multi-gen.evictions.zst           stays that ended, in order          residency
+//!     zipf-multi-gen.batches.zst             how many ended at a time            residency
+//!     zipf-multi-gen.generations.csv.zst     sizes at some of the accesses       Generation
+//!     zipf-0.9-classic.accesses.zst          pages, if they are not those of a named sequence
+//!     scan-classic.reads.zst                 with readahead: reads, and the folios that each brought in
 //! ```
 
 use std::fs::{self};
@@ -26,49 +26,47 @@ use crate::recordings::{
 use crate::verify::RecordedKernel;
 use crate::verify::readahead::{Brought, read_back};
 
-/// The file of a recording, in a directory of its own.
+/// The file name of a recording, which has its own directory.
 const FILE: &str = "reclaim.toml";
-/// Tens of times what a recording has.
+/// Size limit, tens of times the size of a recording.
 const MOST_BYTES: u64 = 1 << 26;
-/// Tens of times what a file of a recording has.
+/// Size limit, tens of times the size of a recorded file.
 const MOST_PAGES: u32 = 1 << 22;
 
-/// The content of `reclaim.toml`, and where it is.
+/// The contents of `reclaim.toml`, and the directory it is in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// Release of the kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// What it ran on, for people.
+    /// The machine, for reports.
     pub machine: String,
-    /// CPUs of that.
+    /// Number of its CPUs.
     pub cpus: u16,
-    /// What ran.
     pub cases: Vec<Case>,
     #[serde(skip)]
     directory: PathBuf,
 }
 
-/// The size of one generation at some time.
+/// The size of one generation at some time (`struct lru_gen_folio`, `nr_pages`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// Before this access.
+    /// Number of the access before which it was read.
     pub access: u32,
-    /// Sequence number.
+    /// Sequence number of the generation.
     pub seq: u64,
-    /// Pages of anonymous memory.
+    /// Anonymous pages.
     pub anon: u64,
-    /// Pages of files.
+    /// File pages.
     pub file: u64,
 }
 
 impl Recording {
-    /// An empty one.
+    /// A recording without cases.
     pub fn new(kernel: String, machine: String, cpus: u16) -> Recording {
         Recording { kernel, machine, cpus, cases: Vec::new(), directory: PathBuf::new() }
     }
 
-    /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let recording: Recording = description(directory, FILE)?;
         check_cpus(recording.cpus)
@@ -102,7 +100,8 @@ impl Recording {
         }
     }
 
-    /// The reads of a case, which are as it says, and what came in with each; none where nothing is read ahead.
+    /// The reads of a case, in the way that it says, with the folios that each brought in; `None` without
+    /// readahead.
     fn reads(&self, case: &Case) -> Result<Option<Vec<Brought>>, RecordingError> {
         let Way::Readahead { request_pages, file_pages, .. } = case.way else { return Ok(None) };
         let path = self.file(case, "reads");
@@ -123,7 +122,7 @@ impl Recording {
         }
     }
 
-    /// What happened to the pages of a case.
+    /// Hits, misses and evictions of a case.
     pub fn residency(&self, case: &Case, operations: &[Operation]) -> Result<Residency, RecordingError> {
         let reads = self.reads(case)?;
         let stays = reads.map(|reads| stays_of_folios(reads.iter().map(|(_, folios)| folios.as_slice())));
@@ -161,7 +160,7 @@ impl Recording {
         Ok(generations)
     }
 
-    /// Writes a case of a sequence, with what happened in it, into `directory`, which is made if it is not there.
+    /// Writes a case of a named sequence and its residency into `directory`, which is created if necessary.
     pub fn add(
         &mut self,
         directory: &Path,

@@ -1,4 +1,4 @@
-//! Which pages were resident when, whoever says so: the kernel or the twin.
+//! Which pages were resident when, in the kernel or in the twin.
 //!
 //! ```text
 //!   accesses     a  b  a  c  d  b  a          a file page's stay begins with the access that misses it
@@ -6,51 +6,51 @@
 //!   evictions                b     c          = stays that began with accesses 1 and 3
 //! ```
 //!
-//! A stay is known by its folio and the access that it began with. So evictions of the kernel can be found again among the
-//! twin's, whatever happened to the same page before or after. With readahead an access brings in several folios, most
-//! of them before anybody asks for them.
+//! A stay is identified by its folio and the access that brought it in. So evictions of the kernel can be
+//! found among those of the twin, whatever happened to the page before or after. With readahead an access
+//! brings in several folios, most of them before they are accessed.
 //!
-//! In files, hits are a bit an access, lowest bit first. An eviction is the number of its stay among all stays of folios
-//! of the file, as a varint of the zigzag-coded difference to one more than the number before.
+//! In files, hits are one bit per access, lowest bit first. An eviction is the number of its stay among all
+//! stays of folios of the file, stored as a zigzag varint of the difference to one more than the previous
+//! number.
 //!
-//! What is evicted at a time is a batch: evictions between the begin of one stay and that of the next. In files a batch is two
-//! varints: how many stays began since the batch before, and how many ended.
+//! A batch is what is evicted at a time: the evictions between the begin of one stay and that of the next. In
+//! files a batch is two varints: how many stays began since the previous batch, and how many ended.
 
 use sim::readahead::FileFolio;
 use workload::access::sequences::Operation;
 
-/// The time that a folio of the file is in memory.
+/// The time that a folio of the file is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stay {
-    /// The access that brought it in.
+    /// Number of the access that brought it in.
     pub access: u32,
-    /// What came in.
     pub folio: FileFolio,
 }
 
 /// Evictions between the begin of one stay and that of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batch {
-    /// Stays that had begun.
+    /// Number of stays that had begun.
     pub begun: u32,
-    /// Folios of the file that were evicted.
+    /// Number of folios of the file that were evicted.
     pub evictions: u32,
 }
 
-/// What happened to the pages of a sequence of accesses.
+/// Hits, stays and evictions of a sequence of accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residency {
-    /// Whether the page of each access, or all that it asks for, was resident just before it.
+    /// Whether the page of each access, or all pages that it requests, was resident just before it.
     pub hits: Vec<bool>,
     /// Stays of folios of the file, in the order in which they began.
     pub stays: Vec<Stay>,
-    /// Those of them that ended with an eviction, by number, in the order in which they ended.
+    /// The stays that ended with an eviction, by index, in the order in which they ended.
     pub evictions: Vec<u32>,
-    /// How many of them at a time; none if nobody said.
+    /// The sizes of batches of evictions; `None` if not known.
     pub batches: Option<Vec<Batch>>,
 }
 
-/// Batches of evictions, of each of which is known how many stays had begun.
+/// Groups evictions into batches; `begun` has the number of stays that had begun, for each eviction.
 pub fn batches(begun: impl IntoIterator<Item = u32>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for begun in begun {
@@ -62,7 +62,7 @@ pub fn batches(begun: impl IntoIterator<Item = u32>) -> Vec<Batch> {
     batches
 }
 
-/// Appends `value` with seven bits a byte, lowest first.
+/// Appends `value` with seven bits per byte, lowest first.
 fn push_varint(bytes: &mut Vec<u8>, value: u64) {
     let mut rest = value;
     while rest >= 0x80 {
@@ -72,7 +72,7 @@ fn push_varint(bytes: &mut Vec<u8>, value: u64) {
     bytes.push(rest as u8);
 }
 
-/// Undoes [`push_varint`] for a file of them; what is wrong where is said of the number with that place.
+/// Decodes a whole file of varints; `what` names them in errors.
 fn varints(bytes: &[u8], what: &str) -> Result<Vec<u64>, String> {
     let mut numbers = Vec::new();
     let (mut value, mut shift) = (0u64, 0);
@@ -90,7 +90,7 @@ fn varints(bytes: &[u8], what: &str) -> Result<Vec<u64>, String> {
     if shift == 0 { Ok(numbers) } else { Err(format!("the last {what} is cut off")) }
 }
 
-/// The page, if it is one of the file.
+/// The page, if it is a page of the file.
 fn file_page(operation: Operation) -> Option<u32> {
     match operation {
         Operation::Read(page) | Operation::MapLoad(page) | Operation::Write(page) => Some(page),
@@ -98,7 +98,7 @@ fn file_page(operation: Operation) -> Option<u32> {
     }
 }
 
-/// The stays of pages where each comes in by itself, when it is missed.
+/// The stays if each page comes in by itself, when it is missed.
 fn stays_of_misses(operations: &[Operation], hits: &[bool]) -> Vec<Stay> {
     let misses = (0u32..).zip(operations.iter().zip(hits)).filter(|(_, (_, hit))| !**hit);
     let stay = |(access, (&operation, _))| {
@@ -107,15 +107,15 @@ fn stays_of_misses(operations: &[Operation], hits: &[bool]) -> Vec<Stay> {
     misses.filter_map(stay).collect()
 }
 
-/// The stays of folios that came in with each access.
+/// The stays of the folios that came in with each access.
 pub fn stays_of_folios<'a>(brought: impl IntoIterator<Item = &'a [FileFolio]>) -> Vec<Stay> {
     let with_access = (0u32..).zip(brought);
     with_access.flat_map(|(access, folios)| folios.iter().map(move |&folio| Stay { access, folio })).collect()
 }
 
 impl Residency {
-    /// From the pages that were evicted, in order: the n-th eviction of a page ends its n-th stay. Stays are those of
-    /// misses if there is nothing else to know them from.
+    /// From the evicted pages in order: the n-th eviction of a page ends its n-th stay. `None` for the stays
+    /// means that each page came in by itself.
     pub fn new(
         operations: &[Operation],
         hits: Vec<bool>,
@@ -144,7 +144,7 @@ impl Residency {
             });
             let number =
                 number.ok_or_else(|| format!("page {page} was evicted more often than it came in"))?;
-            // All pages of a folio go together.
+            // All pages of a folio are evicted together.
             if stays[number as usize].folio.index == page {
                 evictions.push(number);
             }
@@ -152,12 +152,11 @@ impl Residency {
         Ok(Residency { hits, stays, evictions, batches: None })
     }
 
-    /// The stays that ended with an eviction, in the order in which they ended.
     pub fn evicted(&self) -> impl Iterator<Item = Stay> + '_ {
         self.evictions.iter().map(|&number| self.stays[number as usize])
     }
 
-    /// Misses of pages of the file, and of anonymous pages.
+    /// Misses of file pages, and of anonymous pages.
     pub fn misses(&self, operations: &[Operation]) -> [u64; 2] {
         let mut misses = [0; 2];
         for (&operation, &hit) in operations.iter().zip(&self.hits) {
@@ -166,12 +165,12 @@ impl Residency {
         misses
     }
 
-    /// Pages that came in.
+    /// Number of pages that came in.
     pub fn pages_brought(&self) -> u64 {
         self.stays.iter().map(|stay| stay.folio.pages().len() as u64).sum()
     }
 
-    /// The bytes of the two files: hits, evictions.
+    /// The contents of two files: hits and evictions.
     pub fn encode(&self) -> [Vec<u8>; 2] {
         let byte = |eight: &[bool]| eight.iter().rev().fold(0, |byte, &hit| byte << 1 | u8::from(hit));
         let hits = self.hits.chunks(8).map(byte).collect();
@@ -184,7 +183,7 @@ impl Residency {
         [hits, evictions]
     }
 
-    /// The bytes of the file of batches, if they are known.
+    /// The contents of the file of batches, if they are known.
     pub fn encode_batches(&self) -> Option<Vec<u8>> {
         let (mut bytes, mut begun) = (Vec::new(), 0);
         for batch in self.batches.as_ref()? {
@@ -195,7 +194,7 @@ impl Residency {
         Some(bytes)
     }
 
-    /// Undoes [`Residency::encode_batches`].
+    /// Reverses [`Residency::encode_batches`].
     pub fn decode_batches(&mut self, bytes: &[u8]) -> Result<(), String> {
         let (mut begun, mut evictions, mut batches) = (0u64, 0u64, Vec::new());
         for pair in varints(bytes, "number")?.chunks(2) {
@@ -219,7 +218,7 @@ impl Residency {
         Ok(())
     }
 
-    /// Undoes [`Residency::encode`]; stays as for [`Residency::new`].
+    /// Reverses [`Residency::encode`]; stays as for [`Residency::new`].
     pub fn decode(
         operations: &[Operation],
         stays: Option<Vec<Stay>>,
@@ -261,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// The accesses of the picture above, with one to anonymous memory.
+    /// The accesses of the picture above, and one to anonymous memory.
     fn operations() -> Vec<Operation> {
         let mut operations: Vec<Operation> = [0, 1, 0, 2, 3, 1, 0].map(Operation::Read).to_vec();
         operations.push(Operation::AnonStore(1));
@@ -286,7 +285,8 @@ mod tests {
         assert_eq!(short, "1 hits or misses for 8 accesses");
     }
 
-    /// Reads of two pages: the first brings in four and a folio of four more, the third the first again.
+    /// Reads of two pages: the first brings in four pages and a folio of four more, the third the first
+    /// again.
     #[test]
     fn a_folio_goes_as_one() {
         let operations = [0, 2, 0].map(Operation::Read);
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn files_are_as_described() {
         let residency = residency(&[1, 2, 0]).unwrap();
-        // Stays 1, 2 and 0: the first two in the order of their beginning, the last three back.
+        // Stays 1, 2 and 0: the first two in order of their begin, the last one three back.
         assert_eq!(residency.encode(), [vec![0b0100_0100], vec![2, 0, 5]]);
         let decode = |hits: &[u8], evictions: &[u8]| Residency::decode(&operations(), None, hits, evictions);
         assert_eq!(decode(&[0b0100_0100], &[2, 0, 5]), Ok(residency));

@@ -1,18 +1,18 @@
-//! The sequences on the kernel that runs here.
+//! Runs the sequences on the running kernel.
 //!
 //! ```text
 //!   this process                                     the reader, in a memory cgroup
-//!   make a file of holes, larger than the limit
-//!   make a memory cgroup with that limit
-//!   note what comes into the page cache and goes
-//!   start the reader  ---------------------------->  pread, pread, ... as the sequence says
-//!                     <----------------------------  ends
+//!   create a sparse file larger than the limit
+//!   create a memory cgroup with that limit
+//!   trace what is added to and deleted from the page cache
+//!   start the reader  ---------------------------->  pread, pread, ... in the order of the sequence
+//!                     <----------------------------  exits
 //!   events -> residency, memory.stat -> counters
-//!   remove the group and the file
+//!   remove the cgroup and the file
 //! ```
 //!
-//! A hole is read without touching the disk, but its pages go through the page cache as any others do. Everything is removed
-//! at the end, on an error, on a signal, and also if this process is killed ([`crate::rollback`]).
+//! Reading a hole does not access the disk, but its pages go through the page cache as usual. Everything is
+//! removed at the end, on an error, on a signal, and even if this process is killed ([`crate::rollback`]).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,17 +38,17 @@ use crate::tracefs::Tracefs;
 use crate::verify::failed;
 use crate::verify::{Asked, Cause, Hearing, Subject, VerifyError};
 
-/// The sequences that a program can run that only reads.
+/// The sequences that consist of reads only.
 pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
 
-/// How often a sequence is recorded before it is given up that something else takes part.
+/// How often a sequence is recorded again because other processes interfered, before it is given up.
 const ATTEMPTS: u32 = 4;
 
-/// Accesses between two readings of memory.stat. Without them the counts that refaults go by could be seconds old, and
-/// the result would depend on the speed of the CPU.
+/// Number of accesses between two reads of memory.stat. Without these reads the counters that refault
+/// distances use could be seconds old, and the result would depend on the speed of the CPU.
 const STAT_READS: u32 = 32;
 
-/// Counters of reclaim that a group's memory.stat may have.
+/// Counters of reclaim that the cgroup's memory.stat may have.
 const COUNTERS: [&str; 12] = [
     "pgactivate",
     "pgdeactivate",
@@ -64,22 +64,23 @@ const COUNTERS: [&str; 12] = [
     "workingset_restore_file",
 ];
 
-/// Counters that are taken from /proc/vmstat, so of the whole machine, where a group's memory.stat has none.
+/// Counters that are taken from /proc/vmstat, for the whole machine, if the cgroup's memory.stat does not
+/// have them.
 const OF_MACHINE: [&str; 4] =
     ["workingset_activate_file", "workingset_nodereclaim", "workingset_nodes", "workingset_restore_file"];
 
 const VMSTAT: &str = "/proc/vmstat";
 
-/// Which lists are in use, where the kernel has both.
+/// Selects the LRU, if the kernel has both.
 pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
 
-/// Why no sequence can run here, or what comes of it not be seen.
+/// Why sequences cannot run here, or cannot be observed.
 pub fn obstacle() -> Option<String> {
     let tracefs = Tracefs::open().err().map(|error| error.to_string());
     tracefs.or_else(|| Hierarchy::find().err())
 }
 
-/// Records the sequences on the lists that the kernel has, and judges the twin by each.
+/// Records the sequences on each LRU that the kernel has, and compares the twin with each.
 pub fn record(
     judge: &mut Reclaim,
     subject: &Subject,
@@ -115,13 +116,13 @@ pub fn record(
     Ok(())
 }
 
-/// What it takes to run a sequence here.
+/// Everything that is needed to run sequences.
 pub struct Recorder {
     reader: Vec<String>,
     tracefs: Tracefs,
     hierarchy: Hierarchy,
     interruption: Interruption,
-    /// Online CPUs.
+    /// Number of online CPUs.
     pub cpus: u16,
     memory: u64,
     zones: Vec<ZoneSpan>,
@@ -129,8 +130,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Finds memory cgroups; `reader`: this program, and the word that leads it to [`super::reader::run`]; a
-    /// sequence, a file, a group and a number follow. Files are made in `directory`.
+    /// Finds the memory cgroup hierarchy. `reader` is the command line for [`super::reader::run`], without
+    /// its arguments. Files are created in `directory`.
     pub fn open(tracefs: Tracefs, reader: &[String], directory: &Path) -> Result<Recorder, VerifyError> {
         let hierarchy =
             Hierarchy::find().map_err(|problem| failed("/proc/mounts", io::Error::other(problem)))?;
@@ -149,8 +150,8 @@ impl Recorder {
         })
     }
 
-    /// Like [`Recorder::record`], again where something else took part: reclaim by others takes pages between two misses, and
-    /// nothing tells then which accesses found theirs.
+    /// Like [`Recorder::record`], but repeated if other processes interfered: global reclaim evicts pages
+    /// between two misses, and then it is not known which accesses were hits.
     fn record_undisturbed(
         &self,
         sequence: &Sequence,
@@ -166,12 +167,12 @@ impl Recorder {
         self.record(sequence, lru)
     }
 
-    /// Runs `sequence` on the lists that are in use, which are said to be `lru`.
+    /// Runs `sequence` on the LRU that is in use, which the caller says is `lru`.
     pub fn record(&self, sequence: &Sequence, lru: Lru) -> Result<(Case, Residency), VerifyError> {
         let mut case = Case::of_sequence(sequence, lru, self.memory, STAT_READS);
         case.zones = self.zones.clone();
         let max = sequence.memcg_max.ok_or_else(|| {
-            failed(sequence.name, io::Error::other("it is meant for a whole machine, which is not limited"))
+            failed(sequence.name, io::Error::other("it needs a whole machine, not a memory cgroup"))
         })?;
         let group = self
             .hierarchy
@@ -207,7 +208,7 @@ impl Recorder {
         Ok((case, residency))
     }
 
-    /// Runs the reader, and ends it if a signal comes.
+    /// Runs the reader, and kills it if a signal arrives.
     fn read(&self, sequence: &Sequence, file: &Path, group: &Path) -> Result<(), VerifyError> {
         let (program, words) = self
             .reader
@@ -232,7 +233,7 @@ impl Recorder {
     }
 }
 
-/// Ended when dropped, so that its group is empty.
+/// Killed when dropped, so that its cgroup becomes empty.
 struct Reader(Child);
 
 impl Drop for Reader {
@@ -242,15 +243,15 @@ impl Drop for Reader {
     }
 }
 
-/// The machine's counters, those included that CPUs have not passed on yet.
+/// The machine's counters, including deltas that CPUs have not folded in yet.
 fn vmstat() -> Result<BTreeMap<String, u64>, VerifyError> {
-    // A kernel without it is some counts late.
+    // Without this file, counters are slightly out of date.
     let _ = fs::read_to_string("/proc/sys/vm/stat_refresh");
     let text = fs::read_to_string(VMSTAT).map_err(|source| failed(VMSTAT, source))?;
     Ok(parse_vmstat(&text)?)
 }
 
-/// Where the file is made: on a disk, as temporary files in memory are no page cache.
+/// The directory for the file, on disk, because files in tmpfs are not ordinary page cache.
 pub(in crate::verify) fn directory() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }

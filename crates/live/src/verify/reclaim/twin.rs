@@ -1,4 +1,4 @@
-//! The same accesses in the twin.
+//! Runs the accesses of a case in the twin.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::residency::{Residency, batches, stays_of_folios};
 use crate::verify::VerifyError;
 use crate::verify::failed;
 
-/// What becomes of the pages in the twin, in the surroundings of `case`, and its counters by name.
+/// The residency of the pages in the twin, in the environment of `case`, and the twin's counters by name.
 pub fn twin_residency(
     features: &Features,
     cpus: u16,
@@ -32,14 +32,14 @@ pub fn twin_residency(
         zones => recorded_memory(zones),
     };
     let free: u64 = memory.iter().map(|range| range.free.len() as u64).sum();
-    // One of the pages that the group holds besides is the block that says where the file is; others are the kernel's.
+    // One of the other charged pages is the file's metadata block on disk; the rest is kernel memory.
     let metadata = case.memcg_other.min(1);
     let setup = Setup {
         features,
         settings,
         cpus: cpus.into(),
         memory,
-        // What the kernel and its programs hold cannot be had by anybody else.
+        // Memory of the kernel and its programs that is never freed.
         held: case.free_pages.map_or(0, |left| free.saturating_sub(left)),
         memcg_max: case.memcg_max.map(|max| max.saturating_sub(case.memcg_other - metadata)),
         metadata: metadata as u32,
@@ -54,7 +54,7 @@ pub fn twin_residency(
         },
     };
     let outcome = replay(&setup, operations, &mut |_| {}).map_err(|error| wrong(error.to_string()))?;
-    // The group's own counts of these are not the machine's, which leave groups out.
+    // A cgroup's counters of these differ from the machine's, which leave cgroup reclaim out.
     let by_reclaimer = [Event::PgscanDirect, Event::PgscanKswapd, Event::PgstealDirect, Event::PgstealKswapd];
     let compared = |event: &&Event| case.memcg_max.is_none() || !by_reclaimer.contains(event);
     let counters = Event::ALL.iter().filter(compared);
