@@ -1,4 +1,5 @@
-//! Records what the kernel that runs here does when counts are written to its pool of huge pages (root):
+//! Records what the running kernel does when counts are written to its pool of huge pages (root):
+//!
 //! `cargo run --release -p live --example record-hugetlb -- data/recordings/hugetlb-6.18.44`
 
 #![allow(clippy::print_stderr)]

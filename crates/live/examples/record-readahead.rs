@@ -1,5 +1,6 @@
-//! Records readahead on the kernel that runs here (root), with a file in TMPDIR:
-//! `cargo run --release -p live --example record-readahead -- data/recordings/readahead-6.18.44 "what this machine is"`
+//! Records readahead on the running kernel (root), with a file in TMPDIR:
+//!
+//! `cargo run --release -p live --example record-readahead -- data/recordings/readahead-6.18.44 MACHINE`
 
 #![allow(clippy::print_stderr)]
 
@@ -11,7 +12,7 @@ use live::verify::readahead::{Recording, record};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(directory), Some(machine)) = (arguments.next(), arguments.next()) else {
-        return Err("a directory for the recording, and what this machine is".into());
+        return Err("expected a directory for the recording, and a description of this machine".into());
     };
     let cases = record(&mut |what| eprintln!("{what}"))?;
     let release = kernel_release();

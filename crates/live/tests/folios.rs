@@ -1,4 +1,4 @@
-//! The recordings of faults of anonymous memory.
+//! The twin against the recordings of faults in anonymous memory.
 
 use live::recordings::default_directory;
 use live::verify::folios::{
@@ -43,7 +43,7 @@ fn a_difference_shows() {
     assert_eq!((before.cases.differing, after.cases.differing), (0, 1));
 }
 
-/// Counters that others moved say nothing for the twin, and nothing against it; all else does.
+/// Counters that other processes changed are not compared; everything else is.
 #[test]
 fn disturbed_cases_are_counted_apart() {
     let (name, mut recording) = Recording::list(&default_directory()).unwrap().remove(0);
@@ -111,7 +111,8 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A huge page that a child has left is its parent's again as a whole, in kernels that copy pages of other large folios.
+/// After a child has exited, its parent reuses a PMD-mapped huge page as a whole, even in kernels that copy
+/// pages of other large folios.
 #[test]
 fn a_huge_page_is_reused_as_one() {
     let features = Series::FOLIOS.variant("folios-v2").unwrap().features;
@@ -139,7 +140,7 @@ fn a_huge_page_is_reused_as_one() {
 }
 
 proptest! {
-    /// Fast page tables and obvious ones come to the same.
+    /// The twin's page tables and the simple model agree.
     #[test]
     fn the_twin_is_as_the_plain_model(configuration in configuration(), case in case(), which in 0..6) {
         let features = match which {

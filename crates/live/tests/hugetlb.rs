@@ -1,5 +1,5 @@
-//! The recordings of pools, and recording on the kernel that the tests run on. Without root, tracefs or an empty pool
-//! the latter say so and do nothing.
+//! The twin against the recordings of huge page pools, and recordings on the kernel that runs the tests.
+//! Without root, tracefs or an empty pool the latter are skipped with a message.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,12 +14,12 @@ use live::verify::hugetlb::{Case, KernelCounts, Recording, obstacle, record};
 use live::verify::{RecordedKernel, VerifyError, by_recordings};
 use mm::Mechanism;
 
-/// Pages with `struct page`s of a huge page, and those of them that an optimised one gives back.
+/// Number of vmemmap pages of a huge page, and the number of those that an optimised one frees.
 const VMEMMAP: u64 = 8;
 const GIVEN_BACK: u64 = 7;
 
-/// Whether the machine's memory grew or shrank during a recording, as a hypervisor's balloon makes it: more pages are
-/// managed, or fewer, than vmemmap of boot that was freed or restored.
+/// Whether the machine's memory grew or shrank during a recording, as with a hypervisor's balloon: the change
+/// of managed pages differs from the boot-time vmemmap pages that were freed or restored.
 fn memory_changed(recording: &Recording) -> bool {
     let counts = recording.cases.iter().flat_map(|case| &case.steps).filter_map(|step| step.counts.as_ref());
     counts
@@ -27,8 +27,8 @@ fn memory_changed(recording: &Recording) -> bool {
         .any(|(managed, boot)| managed != -boot)
 }
 
-/// How often tasks of this machine have reclaimed or compacted memory themselves. A pool that grows does so where free
-/// memory is in pieces, and then frees pages that it has no use for.
+/// How often tasks of this machine entered direct reclaim or compaction. A growing pool does so if free
+/// memory is fragmented, and then frees pages that it does not need.
 fn direct_reclaim() -> u64 {
     let vmstat = fs::read_to_string("/proc/vmstat").unwrap();
     let fields = vmstat.lines().filter_map(|line| line.split_once(' '));
@@ -36,16 +36,17 @@ fn direct_reclaim() -> u64 {
     wanted.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
 }
 
-/// What holds for each write, on any machine of one node that nobody else takes huge pages from.
+/// Checks invariants of each write, on any machine with one node on which nobody else uses huge pages.
 fn check(name: &str, recording: &Recording) {
     for case in &recording.cases {
-        // All pages, optimised ones.
+        // All huge pages, and optimised ones.
         let mut pool = [0u64; 2];
         for step in &case.steps {
             let (hvo, pages) = (step.write.hvo, step.write.pages);
             let grown = pages.saturating_sub(pool[0]);
             let shrunk = pool[0].saturating_sub(pages);
-            // The last to come is the last to go, as long as the pool has plain pages or optimised ones alone.
+            // The last page added is the first one freed, as long as the pool has only plain pages or only
+            // optimised ones.
             assert!(shrunk == 0 || shrunk == pool[0] || pool[1] == pool[0] || pool[1] == 0, "{}", case.name);
             let optimised = if hvo { grown } else { 0 };
             let restored = shrunk.min(pool[1]);
@@ -134,7 +135,7 @@ fn the_twin_does_what_the_kernel_did() {
     assert!(flushes.map(|entry| entry.kernel).sum::<u64>() > 50);
 }
 
-/// Another kernel than the recorded one is found out.
+/// A comparison with another release than the recorded one fails.
 #[test]
 fn a_wrong_kernel_does_not_pass() {
     let differing = |kernel: &str| -> BTreeSet<String> {
@@ -147,14 +148,14 @@ fn a_wrong_kernel_does_not_pass() {
         wrong.map(|entry| entry.counter).collect()
     };
     assert_eq!(differing("6.18.1"), BTreeSet::new());
-    // Before the series each page was flushed for by itself, and none without optimisation.
+    // Before the patch series, TLBs were flushed for each page by itself; without HVO there were no flushes.
     let wrong = differing("6.6");
     for counter in ["0 -> 500: do_flush_tlb_all", "500 -> 0: do_kernel_range_flush"] {
         assert!(wrong.contains(counter), "{wrong:?}");
     }
 }
 
-/// What a recording must leave as it was.
+/// The settings that a recording must restore.
 fn settings() -> Vec<(String, String)> {
     let mut paths: Vec<String> = ["nr_hugepages", "nr_overcommit_hugepages", "hugetlb_optimize_vmemmap"]
         .map(|name| format!("/proc/sys/vm/{name}"))
@@ -175,8 +176,8 @@ fn instance(pid: u32) -> bool {
     instances.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&own))
 }
 
-/// The kernel that runs here does what the specification says, and is left as it was: at the end, on Ctrl-C, and when
-/// killed. One test, because there is one pool.
+/// The running kernel's counts obey the invariants, and the settings are restored: at the end, on Ctrl-C, and
+/// when the process is killed. This is one test because there is only one pool.
 #[test]
 fn recording_leaves_the_pool_as_it_was() {
     if let Some(obstacle) = obstacle() {
@@ -184,7 +185,7 @@ fn recording_leaves_the_pool_as_it_was() {
         return;
     }
     let before = settings();
-    // The running kernel may free a page of its own meanwhile, or allocate one; hardly three times in a row.
+    // The running kernel may allocate or free a page of its own meanwhile, but hardly three times in a row.
     for attempt in 1.. {
         let reclaimed = direct_reclaim();
         let recording = match record(&mut |_| {}) {
@@ -223,7 +224,7 @@ fn recording_leaves_the_pool_as_it_was() {
     assert_ne!(settings(), before);
     signal(&child, "KILL");
     child.wait().unwrap();
-    // The guard is another process now, which puts back when it sees the socket closed.
+    // The guard is another process, which restores settings when it sees that the socket is closed.
     for _ in 0..100 {
         if settings() == before && !instance(child.id()) {
             break;
@@ -250,7 +251,7 @@ fn hold_in_the_middle() -> Child {
     child
 }
 
-/// Not a test of its own.
+/// Runs in the child of another test.
 #[test]
 #[ignore = "run by recording_leaves_the_pool_as_it_was"]
 fn child() {

@@ -3,7 +3,7 @@
 use live::recordings::default_directory;
 use live::verify::numa::{RIGHT_DECISIONS, judge, list};
 
-/// Decisions that are the kernel's without exception.
+/// Decisions that agree with the kernel without exception.
 const EXACT: [&str; 7] = [
     "VMAs skipped, and why",
     "may scan",

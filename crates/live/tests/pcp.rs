@@ -1,4 +1,4 @@
-//! The twin against the recordings that come with it, and what the decoder of these does with damaged files.
+//! The twin against the recordings of per-CPU lists, and the decoder against damaged files.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -42,7 +42,7 @@ fn streams_hold_what_was_counted_while_recording() {
     }
 }
 
-/// Nearly every decision of a real kernel is the twin's too.
+/// Nearly all decisions of the twin agree with the kernel's.
 #[test]
 fn decisions_are_the_kernel_s() {
     let mut all = Tally::default();
@@ -66,8 +66,9 @@ fn decisions_are_the_kernel_s() {
     assert!(all.states.all > 29_000 && all.states.share() >= 0.99, "{:?}", all.states);
 }
 
-/// Another kernel than the recorded one is found out: what its own rules decide in 99 of 100 cases, those of 6.12 do in
-/// about half, and those of 6.6 in one of 20. (States are no such control: between refills and drains they agree.)
+/// A comparison with another release than the recorded one fails: the recorded release's rules agree in 99 of
+/// 100 cases, those of 6.12 in about half, and those of 6.6 in one of 20. (States show no difference, because
+/// they agree between refills and drains.)
 #[test]
 fn a_wrong_kernel_does_not_pass() {
     let mut drained = recording("fread_2g");

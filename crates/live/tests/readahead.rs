@@ -1,4 +1,4 @@
-//! The recordings of readahead.
+//! The twin against the recordings of readahead.
 
 use live::recordings::default_directory;
 use live::verify::readahead::Recording;
@@ -23,7 +23,7 @@ fn recordings_are_whole() {
     }
 }
 
-/// There is memory enough, so nothing but what was read decides.
+/// There is enough memory, so only the reads matter.
 #[test]
 fn every_read_brings_in_the_kernel_s_pages() {
     let report = by_recordings(Mechanism::Readahead, &default_directory()).unwrap();

@@ -1,4 +1,4 @@
-//! The recordings of page caches, and recording on the kernel that the tests run on.
+//! The twin against the recordings of reclaim.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +26,12 @@ fn recordings_are_whole() {
             let evicted = pages(residency.evicted());
             let left = residency.pages_brought() - evicted;
             let place = format!("{name}, {}: {misses} misses, {evicted} pages evicted", case.name);
-            // What is left at the end fits, and memory was full.
+            // The pages left at the end are within the limit, and memory was full.
             let most = case.memcg_max.map_or(case.free_pages, |max| Some(max - case.memcg_other)).unwrap();
             let swapped = case.counters["pswpout"] - case.counters["pswpin"];
             let other = if anon > 0 { 6000 - swapped } else { 0 };
             assert!(left + other <= most && left + other + most / 20 >= most, "{place}");
-            // The kernel's own count. Two stays of one case began unseen.
+            // The kernel's own count. In one case, two stays began unobserved.
             let steals = case.counters["pgsteal_file"];
             assert!(steals.abs_diff(evicted) <= 2, "{place}, {steals} stolen");
             assert!(case.counters["pgscan_file"] >= steals, "{place}");
@@ -42,7 +42,7 @@ fn recordings_are_whole() {
     assert_eq!(cases, expected.map(|(kernel, n)| (kernel.to_string(), n)).into());
 }
 
-/// The sizes of generations, as the kernel printed them, against the pages that its evictions leave.
+/// The sizes of generations as the kernel printed them, against the pages that remain after its evictions.
 #[test]
 fn generations_hold_the_pages_that_are_left() {
     for (name, recording) in recordings() {
@@ -54,7 +54,7 @@ fn generations_hold_the_pages_that_are_left() {
             let file: u64 = generations.iter().filter(|size| size.access == last).map(|size| size.file).sum();
             let residency = recording.residency(case, &operations).unwrap();
             let left = residency.misses(&operations)[0] - residency.evictions.len() as u64;
-            // Up to a batch is on its way to the lists; the machine has a few files of its own.
+            // Up to a batch of pages is not on the lists yet; the machine has a few files of its own.
             assert!(left.abs_diff(file) <= 31 + 8, "{name}, {}: {left} left, {file} listed", case.name);
         }
     }
@@ -84,7 +84,7 @@ fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
     assert!(error.ends_with("zipf-classic: there is no sequence `zipfel`"), "{error}");
 }
 
-/// Kernels agree with themselves, and another one is found out.
+/// Recordings agree with themselves, but not with those of another kernel.
 #[test]
 fn the_judge_tells_kernels_apart() {
     let (_, recording) = recordings().remove(0);
@@ -131,7 +131,7 @@ fn the_twin_s_pages_are_the_kernel_s() {
     }
 }
 
-/// Counters but those of which it is known why they differ.
+/// All counters except those with a known cause of differences.
 #[test]
 fn scans_and_mapped_loads_on_a_real_processor_are_the_kernel_s_to_the_last_folio() {
     let report = report();
@@ -148,7 +148,7 @@ fn scans_and_mapped_loads_on_a_real_processor_are_the_kernel_s_to_the_last_folio
 fn what_cannot_be_compared_is_said_to_be_so() {
     let report = report();
     let incomparable: Vec<&Entry> = report.entries.iter().filter(|entry| !entry.is_comparable()).collect();
-    // Nothing of mapped files with the multi-gen LRU in emulation, on three kernels.
+    // Counters of mapped files with the multi-gen LRU in emulation, on three kernels.
     let (mapped, others): (Vec<&Entry>, Vec<&Entry>) =
         incomparable.into_iter().partition(|entry| entry.case.ends_with("mmap-multi-gen"));
     assert!(mapped.iter().filter(|entry| entry.counter == "misses").count() == 3, "{mapped:?}");
@@ -187,7 +187,7 @@ fn reads_that_are_not_as_the_case_says_are_refused() {
         "scan-classic.reads.zst, line 1: expected a read of 31 pages of 131072, as reclaim.toml says";
     let pages = error("request_pages = 32", "request_pages = 31");
     assert!(pages.contains(expected), "{pages}");
-    // The 13th read reads ahead beyond that.
+    // The 13th read reads ahead past the end of the file.
     let short = error("file_pages = 131072", "file_pages = 1024");
     assert!(
         short.contains("scan-classic.reads.zst, line 13: expected a read of 32 pages of 1024"),

@@ -1,4 +1,4 @@
-//! Records on the kernel that the tests run on. Without root or tracefs the tests say so and do nothing.
+//! Records on the kernel that runs the tests. Without root or tracefs the tests are skipped with a message.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use live::record::{Options, Progress, RecordError, record, spool_directory};
 use live::tracefs::Tracefs;
 use workload::trace::{Ending, Operation, TraceReader};
 
-/// The instances of this process that exist.
+/// Number of tracing instances of this process.
 fn own_instances(tracefs: &Path) -> usize {
     let name = format!("mmtwin-{}-", std::process::id());
     let instances = std::fs::read_dir(tracefs.join("instances")).unwrap();
@@ -18,7 +18,7 @@ fn command(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-/// One test, because a process has one instance.
+/// This is one test because a process has one instance.
 #[test]
 fn recording_leaves_the_kernel_as_it_was() {
     let tracefs = match Tracefs::open() {
@@ -73,7 +73,7 @@ fn recording_leaves_the_kernel_as_it_was() {
         .sum();
     assert!(pages >= 2048, "dd's buffer of 8 MiB takes 2048 pages, {pages} seen");
 
-    // A buffer that is far too small: the loss is loud, the trace is kept.
+    // A buffer that is far too small: the loss is an error, but the trace is kept.
     let output = directory.path().join("lossy.parquet");
     let mut options =
         Options::new(&output, command(&["dd", "if=/dev/zero", "of=/dev/null", "bs=1G", "count=1"]));
@@ -87,14 +87,14 @@ fn recording_leaves_the_kernel_as_it_was() {
     }
     assert_eq!(own_instances(tracefs.root()), 0);
 
-    // A command that is not there leaves nothing behind.
+    // A command that does not exist leaves nothing behind.
     let output = directory.path().join("none.parquet");
     let options = Options::new(&output, command(&["no-such-command"]));
     assert!(matches!(record(&options, &mut |_| {}), Err(RecordError::CommandNotFound(_))));
     assert_eq!(own_instances(tracefs.root()), 0);
     assert!(!spool_directory(&output).exists());
 
-    // Ctrl-C: the command is ended, its trace is written.
+    // Ctrl-C: the command is terminated, and its trace is written.
     let output = directory.path().join("interrupted.parquet");
     let options = Options::new(&output, command(&["sleep", "1000"]));
     let mut interrupted = false;

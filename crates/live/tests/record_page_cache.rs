@@ -1,5 +1,5 @@
-//! Records the page cache of the kernel that the tests run on. Without root, tracefs or a file system that has a page
-//! cache of its own the test says so and does nothing.
+//! Records the page cache of the kernel that runs the tests. Without root, tracefs or a file system with its
+//! own page cache the test is skipped with a message.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ fn reads_of_a_file_are_recorded_page_by_page() {
     let file = directory.path().join("file");
     fs::write(&file, vec![7; 100 * 4096 + 100]).unwrap();
     let path = file.display();
-    // A read past the end, two pages one by one, one across two pages.
+    // A read past the end, reads of two single pages, and a read that spans two pages.
     let script = format!(
         "dd if={path} of=/dev/null bs=1M; dd if={path} of=/dev/null bs=4k skip=3 count=2; \
          dd if={path} of=/dev/null bs=4096 skip=4095 count=1 iflag=skip_bytes"
@@ -43,7 +43,7 @@ fn reads_of_a_file_are_recorded_page_by_page() {
     };
     assert!(summary.by_operation.iter().any(|&(kind, events)| kind == "read" && events >= 4));
 
-    // The file's number is not known here, its pages are.
+    // The number of the file in the trace is not known here, but its pages are.
     let accesses: Vec<_> = access::open(&output, None).unwrap().collect::<Result<_, _>>().unwrap();
     let expected = [(0, 101), (3, 1), (4, 1), (0, 2)];
     let objects: std::collections::BTreeSet<u64> = accesses.iter().map(|access| access.object).collect();

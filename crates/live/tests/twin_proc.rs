@@ -1,4 +1,4 @@
-//! What the twin prints of itself, read by the code that reads the running kernel.
+//! The twin's own /proc text, parsed by the code that parses the running kernel's.
 
 use live::proc::{parse_buddyinfo, parse_vmstat, parse_zoneinfo};
 use machine::{Cpu, Machine, Profile};

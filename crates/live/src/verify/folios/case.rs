@@ -1,9 +1,9 @@
-//! What is touched, how, and with which sizes enabled.
+//! A case: a VMA, how it is touched, and which folio sizes are enabled.
 //!
 //! ```text
-//!   2 MiB boundary          offset                   a VMA of its own, nothing mapped beside it
+//!   2 MiB boundary          offset                   the case's VMA, with nothing mapped next to it
 //!   │◄─────────────────────►│■■■■■■■■■■■■■■■■■■■■│
-//!                            0 1 2 ...             pages, touched in some order, after some had been there already
+//!                            0 1 2 ...             pages, touched in some order; some may be populated before
 //! ```
 
 use std::ops::Range;
@@ -12,28 +12,28 @@ use std::str::FromStr;
 use mm::Settings;
 use serde::{Deserialize, Serialize};
 
-/// Sizes of folios below 2 MiB and 2 MiB, that have a file, KiB.
+/// Folio sizes in KiB that have a directory `hugepages-*kB`.
 pub const SIZES: [u64; 8] = [16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// Which sizes are enabled; all others are at `never`.
+/// Which sizes are enabled; all others are set to `never`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// What people call it.
+    /// Name in the report.
     pub name: String,
     /// `transparent_hugepage/enabled`.
     #[serde(default = "madvise")]
     pub enabled: String,
-    /// Sizes at `always`, KiB.
+    /// Sizes in KiB that are set to `always`.
     #[serde(default)]
     pub always: Vec<u64>,
-    /// Sizes at `inherit`, KiB.
+    /// Sizes in KiB that are set to `inherit`.
     #[serde(default)]
     pub inherit: Vec<u64>,
-    /// Sizes at `madvise`, KiB.
+    /// Sizes in KiB that are set to `madvise`.
     #[serde(default)]
     pub madvise: Vec<u64>,
-    /// `anon_beside_full`, where a kernel has it.
+    /// `anon_beside_full`, if the kernel has it.
     #[serde(default)]
     pub beside_full: bool,
 }
@@ -45,13 +45,13 @@ fn madvise() -> String {
     "madvise".into()
 }
 
-/// The file of a size below `transparent_hugepage`.
+/// The path below `transparent_hugepage` that enables a size.
 pub fn enabled_file(kib: u64) -> String {
     format!("hugepages-{kib}kB/enabled")
 }
 
 impl Configuration {
-    /// Refuses what no kernel takes.
+    /// Refuses values that kernels do not accept.
     pub fn check(&self) -> Result<(), String> {
         let mut settings = Settings::default();
         for (file, value) in self.files() {
@@ -61,7 +61,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Files below `transparent_hugepage`, and what they hold.
+    /// The files below `transparent_hugepage` and their values.
     pub fn files(&self) -> Vec<(String, &str)> {
         let mode = |kib: &u64| match kib {
             kib if self.always.contains(kib) => "always",
@@ -76,38 +76,36 @@ impl Configuration {
     }
 }
 
-/// What `madvise` is told of the VMA.
+/// The `madvise` call for the VMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Advice {
-    /// Nothing.
+    /// No call.
     #[serde(rename = "-")]
     None,
-    /// `MADV_HUGEPAGE`.
     #[serde(rename = "huge")]
     Huge,
-    /// `MADV_NOHUGEPAGE`.
     #[serde(rename = "nohuge")]
     NoHuge,
 }
 
-/// In which order pages are touched.
+/// The order in which pages are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Touch {
-    /// `seq`: from the first to the last.
+    /// `seq`: from the first page to the last.
     Forwards,
-    /// `rev`: from the last to the first.
+    /// `rev`: from the last page to the first.
     Backwards,
-    /// `rnd`: shuffled, the same way each time.
+    /// `rnd`: in a fixed random order.
     Shuffled,
-    /// `one:I`: this page alone.
+    /// `one:I`: only page I.
     One(u64),
-    /// `stride:K`: every Kth.
+    /// `stride:K`: every Kth page.
     Stride(u64),
 }
 
 impl Touch {
-    /// The pages of a VMA of so many, as they are touched.
+    /// The pages of a VMA of `pages` pages in the order in which they are touched.
     pub fn order(self, pages: u64) -> Vec<u64> {
         match self {
             Touch::Forwards => (0..pages).collect(),
@@ -119,7 +117,7 @@ impl Touch {
     }
 }
 
-/// Fisher and Yates with the generator of the program that made the first recording.
+/// A Fisher-Yates shuffle with the random number generator of the program that made the first recording.
 fn shuffled(pages: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..pages).collect();
     let mut state: u32 = 12_345;
@@ -134,29 +132,29 @@ fn shuffled(pages: u64) -> Vec<u64> {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Operation {
-    /// `w`: all are written.
+    /// `w`: write all pages.
     Write,
-    /// `r`: all are read.
+    /// `r`: read all pages.
     Read,
-    /// `rw`: all are read, then all are written.
+    /// `rw`: read all pages, then write all.
     ReadWrite,
-    /// `rhw`: the first half is read, then all are written.
+    /// `rhw`: read the first half, then write all pages.
     ReadHalfWrite,
-    /// `pop`: `MAP_POPULATE`.
+    /// `pop`: map with `MAP_POPULATE`.
     Populate,
-    /// `mlock`.
+    /// `mlock`: lock the VMA.
     Lock,
-    /// `dn:A+L`: written, L pages from A on dropped by `MADV_DONTNEED`, and these written again.
+    /// `dn:A+L`: write all pages, drop L pages from A on with `MADV_DONTNEED`, and write these again.
     Drop(Range<u64>),
-    /// `split:P`: the first P pages become a VMA of their own, then all are written.
+    /// `split:P`: split the VMA after P pages, then write all pages.
     Split(u64),
-    /// `fork`: written, then by a child too, which ends.
+    /// `fork`: write all pages, fork a child that writes them too, and let it exit.
     ForkChildWrites,
-    /// `forkparent`: written, then again after a child has come and gone.
+    /// `forkparent`: write all pages, let a child start and exit, and write them again.
     ForkChildGone,
-    /// `forkalive`: written, then again while a child lives.
+    /// `forkalive`: write all pages, and write them again while a child is running.
     ForkChildAlive,
-    /// `forkfresh`: written by a child only, which ends.
+    /// `forkfresh`: fork a child that writes all pages, and let it exit; the parent writes none.
     ForkChildAlone,
 }
 
@@ -221,22 +219,19 @@ impl FromStr for Operation {
     }
 }
 
-/// One VMA and what becomes of it.
+/// One VMA and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What people call it.
+    /// Name in the report.
     pub name: String,
-    /// From the last boundary of 2 MiB to its start, pages.
+    /// Number of pages between the previous 2 MiB boundary and the start of the VMA.
     pub offset: u64,
-    /// Its length, pages.
+    /// Length of the VMA in pages.
     pub pages: u64,
-    /// What `madvise` is told.
     pub advice: Advice,
-    /// In which order pages are touched.
     pub touch: Touch,
-    /// What is done.
     pub operation: Operation,
-    /// Pages that had been written before any size was enabled.
+    /// Pages that are written before any size is enabled.
     pub prepopulated: Vec<u64>,
 }
 

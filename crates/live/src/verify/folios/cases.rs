@@ -1,16 +1,17 @@
-//! The cases that run on the kernel at hand, and the configurations that they run under.
+//! The cases for the running kernel, and the configurations in which they run.
 
 use super::case::{Advice, Case, Configuration, Operation, Touch};
 
 const KIB_64: u64 = 16;
 
-/// Offset and length in KiB: every length at a boundary, and lengths that no folio fits exactly.
+/// Lengths in KiB of VMAs that begin at a 2 MiB boundary, including lengths that are not a multiple of any
+/// folio size.
 const ALIGNED: [u64; 13] = [4, 8, 16, 32, 60, 64, 68, 124, 128, 256, 1024, 2048, 4096];
 
 const MISALIGNED: [(u64, u64); 8] =
     [(4, 64), (4, 128), (16, 128), (32, 128), (60, 128), (20, 256), (12, 1024), (4, 4096)];
 
-/// Orders of touching, with the offset and length that they are tried on.
+/// Orders of touching pages, each with the offset and length of its VMA in KiB.
 const TOUCHES: [(Touch, u64, u64); 13] = [
     (Touch::Backwards, 0, 64),
     (Touch::Backwards, 4, 128),
@@ -27,7 +28,7 @@ const TOUCHES: [(Touch, u64, u64); 13] = [
     (Touch::Stride(32), 0, 1024),
 ];
 
-/// Pages that are there before.
+/// Pages that are populated before.
 const HOLES: [(&[u64], Touch, u64); 8] = [
     (&[0], Touch::Forwards, 64),
     (&[5], Touch::Forwards, 64),
@@ -39,7 +40,7 @@ const HOLES: [(&[u64], Touch, u64); 8] = [
     (&[300], Touch::Backwards, 2048),
 ];
 
-/// What else is done, to how many KiB.
+/// The other operations, with the length of the VMA in KiB.
 fn operations() -> Vec<(Operation, u64, u64)> {
     use Operation::*;
     let mut operations = vec![
@@ -58,7 +59,6 @@ fn operations() -> Vec<(Operation, u64, u64)> {
     operations
 }
 
-/// All cases.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |offset_kib: u64, kib: u64, advice, touch, operation: Operation, prepopulated: &[u64]| {
@@ -100,7 +100,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// All configurations; `beside_full`: the kernel has that file too.
+/// All configurations; `beside_full` says whether the kernel has that file.
 pub fn configurations(beside_full: bool) -> Vec<Configuration> {
     let of = |name: &str, enabled: &str, always: &[u64], inherit: &[u64], madvise: &[u64]| Configuration {
         name: name.into(),

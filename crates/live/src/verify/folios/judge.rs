@@ -1,4 +1,4 @@
-//! The kernel's outcomes beside the twin's.
+//! Compares the outcomes of the kernel and the twin.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use super::outcome::{Outcome, print_statistics};
 use super::recording::{RecordedCase, Recording};
 use crate::verify::{Cases, Cause, Causes, Entry};
 
-/// What is compared of each case.
+/// The aspects of a case that are compared.
 const COMPARED: [&str; 5] =
     ["cases with equal faults", "equal layouts", "equal stats", "equal THPeligible", "equal Rss"];
 
-/// What of each outcome is compared, as text, in the order of [`COMPARED`].
+/// The compared aspects of an outcome as text, in the order of [`COMPARED`].
 fn compared(outcome: &Outcome) -> [String; 5] {
     let Outcome { faults, second_faults, layout, first_layout, second_layout, .. } = outcome;
     let [first, second] = [&outcome.statistics, &outcome.second_statistics].map(print_statistics);
@@ -23,21 +23,21 @@ fn compared(outcome: &Outcome) -> [String; 5] {
     ]
 }
 
-/// Where counters are in [`COMPARED`].
+/// Index of the counters in [`COMPARED`].
 const STATS: usize = 2;
 
-/// What came of judging.
+/// The result of the comparison.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// For each configuration, how many cases agree in what.
+    /// For each configuration and aspect, how many cases agree.
     pub entries: Vec<Entry>,
-    /// What differs in those that do not.
+    /// The differences in all other cases.
     pub notes: Vec<String>,
-    /// All cases.
+    /// How many cases agree as a whole.
     pub cases: Cases,
 }
 
-/// Judges the outcomes `twin` of the cases of a recording, which is called `subject`.
+/// Compares the outcomes `twin` with those of a recording, which is called `subject` in the report.
 pub fn entries(subject: &str, recording: &Recording, twin: &[Outcome]) -> Judged {
     let mut by_configuration: BTreeMap<usize, Vec<(&RecordedCase, &Outcome)>> = BTreeMap::new();
     for (recorded, twin) in recording.cases.iter().zip(twin) {
@@ -71,7 +71,9 @@ pub fn entries(subject: &str, recording: &Recording, twin: &[Outcome]) -> Judged
                 (false, false) => judged.cases.exact += 1,
             }
             if recorded.disturbed {
-                judged.notes.push(format!("{name}: {case}: disturbed by others, stats are not compared"));
+                judged
+                    .notes
+                    .push(format!("{name}: {case}: disturbed by other processes, stats are not compared"));
             }
             if recorded.disagreeing > 0 {
                 let runs = recorded.disagreeing;

@@ -1,18 +1,19 @@
-//! A process that maps memory and touches it as it is told, line by line.
+//! The observed process: maps memory and touches it, as it is told line by line.
 //!
 //! ```text
 //!   2 MiB boundary
 //!   │   reservation of 16 MiB, PROT_NONE                                │
 //!   │        │■■■■■■ the VMA ■■■■■■│                                    │
 //!
-//!   orders on stdin ─► this process ─── pipe ─► the child that it forks
+//!   orders on stdin ─► this process ──── pipe ─► the child that it forks
 //!   answers on stdout ◄─┘   ▲─────────── pipe ───┘
 //! ```
 //!
-//! It is this very program, called again with a hidden subcommand that leads to [`run`], and has one thread. What it needs
-//! itself is mapped before it counts faults, and is in pages of 4 KiB: it may have large folios only while it does what a
-//! case is about (`PR_SET_THP_DISABLE`), as forks would split those of its heap, and the kernel count that. What it does to
-//! its address space no compiler can check, so this is the one file with unsafe code.
+//! This program is started again with a hidden subcommand that calls [`run`], and has a single thread. Its
+//! own memory is mapped before faults are counted, and consists of 4 KiB pages: large folios are allowed only
+//! during the operations of a case (`PR_SET_THP_DISABLE`), because a fork would split those of its heap,
+//! which the kernel counts. The compiler cannot check what is done to the address space, so this is the only
+//! file with unsafe code.
 
 #![allow(unsafe_code)]
 
@@ -33,87 +34,92 @@ use super::outcome::{Folios, Mapped, folios, layout};
 const PAGE: usize = 4096;
 const HUGE: usize = 512 * PAGE;
 const RESERVATION: usize = 16 << 20;
-/// The VMA lies so far into the reservation, plus its offset: nothing of it is near the ends.
+/// Offset of the VMA in the reservation, before its own offset: far from both ends.
 const INTO_RESERVATION: usize = 4 << 20;
 
-/// More than `/proc/self/smaps` has.
+/// Buffer size, larger than `/proc/self/smaps`.
 const SMAPS: usize = 1 << 20;
 
-/// What the process is told.
+/// A command to the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// Unmap all that was mapped.
+    /// Unmap everything that a case has mapped.
     Clear,
     /// Map a VMA.
-    Map { offset: u64, pages: u64, advice: Advice },
-    /// Map it again with `MAP_POPULATE`.
+    Map {
+        offset: u64,
+        pages: u64,
+        advice: Advice,
+    },
+    /// Map the VMA again with `MAP_POPULATE`.
     Populate,
     /// Store to pages, or load from them.
-    Touch { pages: Vec<u64>, write: bool },
-    /// `mlock`.
+    Touch {
+        pages: Vec<u64>,
+        write: bool,
+    },
     Lock,
-    /// `MADV_DONTNEED`.
     Drop(Range<u64>),
-    /// Make the first pages a VMA of their own.
+    /// Split the VMA after this many pages.
     Split(u64),
     /// Fork a child.
     Fork,
-    /// End it.
+    /// Let the child exit.
     Exit,
-    /// Say what maps the pages, and which folios they are of.
+    /// Report which folios map the pages.
     Layout,
     /// Read smaps.
     Smaps,
-    /// Have the child do it.
+    /// Forward a command to the child.
     Child(Box<Order>),
 }
 
-/// What it answers.
+/// The answer to a command.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// Page faults while it did that.
+    /// Number of page faults during the command.
     pub faults: u64,
-    /// What maps the pages.
+    /// The pages of the VMA, see [`layout`](super::outcome::layout).
     pub layout: String,
-    /// The large folios that map them, by frame.
+    /// The large folios that map pages of the VMA, by frame.
     pub folios: Folios,
-    /// How many of them, by order, were not there before it did that.
+    /// Number of large folios by order that did not exist before the command.
     pub made: BTreeMap<u8, i64>,
-    /// `Rss`, KiB.
+    /// `Rss` in KiB.
     pub rss_kib: u64,
     /// `THPeligible`.
     pub eligible: bool,
-    /// What went wrong.
+    /// The error, if the command failed.
     pub problem: Option<String>,
 }
 
-/// What leads this program to [`run`].
+/// The hidden subcommand that calls [`run`].
 pub const MEMORY: &str = "memory";
 
-/// Obeys until stdin ends.
+/// Executes commands until the end of stdin.
 pub fn run() -> io::Result<()> {
     Program::new()?.obey(BufReader::new(io::stdin()), io::stdout())
 }
 
-/// The process. Until it says otherwise it has no large folios.
+/// The command line of the process. It starts with large folios disabled.
 pub(super) fn command(program: &[String]) -> Command {
     let (name, words) = program.split_first().expect("a program has a name");
     let mut command = Command::new(name);
     command.args(words);
-    // SAFETY: this is one system call, which is all that happens between fork and exec.
+    // SAFETY: this is a single system call, and nothing else happens between fork and exec.
     unsafe { command.pre_exec(|| allow_large_folios(false)) };
     command
 }
 
-/// Whether this process, and those that it forks, may have large folios.
+/// Allows or disallows large folios in this process and its future children.
 pub(super) fn allow_large_folios(allow: bool) -> io::Result<()> {
     let disable = libc::c_ulong::from(!allow);
     let none: libc::c_ulong = 0;
-    // SAFETY: it is about which pages memory consists of, not about what it holds.
+    // SAFETY: this affects the size of pages, not the contents of memory.
     checked(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, none, none, none) })
 }
 
-/// Does something for which this process may have large folios.
+/// Runs `action` with large folios allowed.
 fn with_large_folios<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     allow_large_folios(true)?;
     let result = action();
@@ -124,9 +130,9 @@ fn with_large_folios<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<T>
 struct Program {
     pagemap: File,
     flags: File,
-    /// `/proc/self/smaps` as last read. Its pages are there before that.
+    /// The contents of `/proc/self/smaps`. The buffer is populated in advance.
     smaps: Vec<u8>,
-    /// First byte and length of the VMA, and the pages of its first part.
+    /// Address and length of the VMA in bytes, and the number of pages before the split.
     area: (usize, usize),
     first_part: u64,
     reservations: Vec<usize>,
@@ -139,13 +145,13 @@ struct Child {
     answers: BufReader<File>,
 }
 
-/// Turns -1 into the error of the system.
+/// Converts a return value of -1 to the error in errno.
 fn checked(result: libc::c_int) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn minor_faults() -> u64 {
-    // SAFETY: `rusage` is plain data, and the kernel writes one to where it is told.
+    // SAFETY: `rusage` is plain data, and the kernel writes one to this address.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -156,7 +162,7 @@ fn minor_faults() -> u64 {
 
 fn map(address: usize, length: usize, protection: libc::c_int, flags: libc::c_int) -> io::Result<usize> {
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: fixed addresses are only given inside of reservations, where nothing else is.
+    // SAFETY: fixed addresses are used only within the reservation, where nothing else is mapped.
     let mapped = unsafe { libc::mmap(address as *mut libc::c_void, length, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped as usize) }
 }
@@ -201,7 +207,7 @@ impl Program {
         match order {
             Order::Clear => {
                 for start in self.reservations.drain(..) {
-                    // SAFETY: nobody refers to what a former VMA held.
+                    // SAFETY: there are no references to the contents of the previous VMA.
                     checked(unsafe { libc::munmap(start as *mut libc::c_void, RESERVATION + HUGE) })?;
                 }
             }
@@ -225,7 +231,7 @@ impl Program {
             }
             Order::Drop(pages) => {
                 let (at, length) = bytes(&pages)?;
-                // SAFETY: what is dropped is in the VMA, to which there are no references.
+                // SAFETY: the range is within the VMA, to which there are no references.
                 checked(unsafe { libc::madvise(at as *mut libc::c_void, length, libc::MADV_DONTNEED) })?;
             }
             Order::Split(pages) => {
@@ -239,7 +245,7 @@ impl Program {
             Order::Exit => {
                 let child = self.child.take().ok_or_else(|| io::Error::other("there is no child"))?;
                 drop(child.orders);
-                // SAFETY: the pid is that of a child that nobody else waits for.
+                // SAFETY: the PID is that of a child that nobody else waits for.
                 checked(unsafe { libc::waitpid(child.pid, std::ptr::null_mut(), 0) })?;
             }
             Order::Layout => {
@@ -275,7 +281,7 @@ impl Program {
             Advice::NoHuge => Some(libc::MADV_NOHUGEPAGE),
         };
         if let Some(advice) = advice {
-            // SAFETY: advice changes no contents.
+            // SAFETY: this advice does not change the contents.
             checked(unsafe { libc::madvise(start as *mut libc::c_void, length, advice) })?;
         }
         self.area = (start, length);
@@ -286,7 +292,7 @@ impl Program {
     fn fork(&mut self) -> io::Result<()> {
         let (orders, to_child) = rustix::pipe::pipe()?;
         let (from_child, answers) = rustix::pipe::pipe()?;
-        // SAFETY: the process has one thread, so the child finds no lock that is held.
+        // SAFETY: the process has one thread, so no lock can be held in the child.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -313,7 +319,7 @@ impl Program {
         Ok(u64::from_le_bytes(flags))
     }
 
-    /// Does something that makes folios.
+    /// Runs `action` and notes the folios that it creates.
     fn watched(&self, action: impl FnOnce() -> io::Result<()>) -> io::Result<Answer> {
         let before = folios(&self.pages()?);
         let faults = with_large_folios(|| counted(action))?;
@@ -326,7 +332,7 @@ impl Program {
         Ok(Answer { faults, made, ..Answer::default() })
     }
 
-    /// What maps each page of the VMA.
+    /// What is mapped at each page of the VMA.
     fn pages(&self) -> io::Result<Vec<Mapped>> {
         let (start, length) = self.area;
         let mut entries = vec![0; length / PAGE * 8];
@@ -339,8 +345,9 @@ impl Program {
         Ok(pages)
     }
 
-    /// What maps a page: bits of `pagemap` and `kpageflags` (Documentation/admin-guide/mm/pagemap.rst). `before`: what maps
-    /// the page before it, which mostly is of the same folio.
+    /// Decodes an entry of `pagemap` with the flags in `kpageflags`
+    /// (Documentation/admin-guide/mm/pagemap.rst). `before` is the previous page, which is mostly in the same
+    /// folio.
     fn mapped(&self, entry: u64, before: Option<&Mapped>) -> io::Result<Mapped> {
         const PRESENT: u64 = 1 << 63;
         const SWAPPED: u64 = 1 << 62;
@@ -382,7 +389,7 @@ impl Program {
     fn smaps(&mut self) -> io::Result<(u64, bool)> {
         let mut file = File::open("/proc/self/smaps")?;
         self.smaps.clear();
-        // Nothing is eligible where large folios are not allowed.
+        // The kernel reports no VMA as eligible if large folios are not allowed.
         with_large_folios(|| file.read_to_end(&mut self.smaps))?;
         let text = String::from_utf8_lossy(&self.smaps);
         let head = format!("{:x}-{:x} ", self.area.0, self.area.0 + self.first_part as usize * PAGE);
@@ -397,9 +404,9 @@ impl Program {
     }
 }
 
-/// The faults that `action` takes.
+/// The number of page faults during `action`.
 fn counted(action: impl FnOnce() -> io::Result<()>) -> io::Result<u64> {
-    // The stack that counting takes is there, and is this process's own after a fork.
+    // Populates the stack that getrusage will use; after a fork, this also copies it for this process.
     touch(0, std::hint::black_box(&[]), true);
     minor_faults();
     let before = minor_faults();
@@ -411,7 +418,7 @@ fn counted(action: impl FnOnce() -> io::Result<()>) -> io::Result<u64> {
 fn touch(start: usize, pages: &[u64], write: bool) {
     for page in pages {
         let at = (start + *page as usize * PAGE) as *mut u8;
-        // SAFETY: the caller made sure that the page is in the VMA, which is readable and writable.
+        // SAFETY: the caller has checked that the page is in the VMA, which is readable and writable.
         unsafe {
             if write {
                 at.write_volatile(1)

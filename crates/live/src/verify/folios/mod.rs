@@ -1,17 +1,17 @@
-//! Does the twin make the folios that the kernel makes? Each case of touching memory judges.
+//! Compares large folios: does the twin create the folios that the kernel creates?
 //!
 //! ```text
-//!   configuration   which sizes are enabled, where          64 KiB always, 16 KiB inherit
-//!   case            a VMA, and what is done with it         128 KiB at 4 KiB off, written backwards
+//!   configuration   which sizes are enabled, and how        64 KiB always, 16 KiB inherit
+//!   case            a VMA, and what is done with it         128 KiB at offset 4 KiB, written backwards
 //!   outcome         faults, folios, counters                17 faults, 0x15 4x1 0x1, 64k.anon_fault_alloc=1
 //!
-//!   running_kernel   cases on this kernel ─┐                      ┌─ twin    the same in the twin
-//!   recording        those of others ──────┴─ outcomes ─ judge ───┘
-//!   plain            an obvious model of page tables, which the twin is tested against
+//!   running_kernel   runs the cases on this kernel ───┐                      ┌─ twin    the same in the twin
+//!   recording        reads those of other kernels ────┴─ outcomes ─ judge ───┘
+//!   plain            a simple model of page tables that the twin is tested against
 //! ```
 //!
-//! What maps a page is read from `pagemap` and `kpageflags`: frames that follow each other and the marks of heads and
-//! tails.
+//! The folios are read from `pagemap` and `kpageflags`: consecutive frames, and the flags of compound heads
+//! and tails.
 
 use mm::Mechanism;
 
@@ -38,10 +38,9 @@ pub use running_kernel::obstacle;
 pub use script::{Memory, run};
 pub use twin::TwinMemory;
 
-/// What the recording of the running kernel is called.
+/// Name of the running kernel's recording.
 const RECORDED_HERE: &str = "sizes";
 
-/// Judges large folios.
 #[derive(Default)]
 pub struct Folios;
 
@@ -88,10 +87,8 @@ fn record_here(
     let recording = Recording { kernel, configurations, cases };
     let subject = Subject { name: RECORDED_HERE, features: subject.features };
     judge.judge(&subject, &recording, hearing)?;
-    hearing.note(
-        running_kernel::foreign_files().into_iter().map(|file| {
-            format!("transparent_hugepage/{file}: no mainline kernel has it; it stayed as it was")
-        }),
-    );
+    hearing.note(running_kernel::foreign_files().into_iter().map(|file| {
+        format!("transparent_hugepage/{file}: no mainline kernel has it; it was left unchanged")
+    }));
     Ok(())
 }

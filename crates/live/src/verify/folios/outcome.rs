@@ -1,9 +1,9 @@
-//! What came of a case: faults, and what maps each page.
+//! The outcome of a case: faults, counters, and what is mapped at each page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// By how much counters moved, by size in KiB and name; those that stayed are not there.
+/// Changes of counters by size in KiB and name, without those that did not change.
 pub type Statistics = BTreeMap<(u64, String), i64>;
 
 /// `after - before` of counters.
@@ -14,13 +14,13 @@ pub fn change(before: &Statistics, after: &Statistics) -> Statistics {
     changes.filter(|(_, change)| *change != 0).collect()
 }
 
-/// As in a table: `64k.anon_fault_alloc=2;64k.nr_anon=2`.
+/// Formats changes for a table: `64k.anon_fault_alloc=2;64k.nr_anon=2`.
 pub fn print_statistics(statistics: &Statistics) -> String {
     let print = |((kib, name), change): (&(u64, String), &i64)| format!("{kib}k.{name}={change}");
     statistics.iter().map(print).collect::<Vec<_>>().join(";")
 }
 
-/// Reads what [`print_statistics`] wrote.
+/// Reverses [`print_statistics`].
 pub fn parse_statistics(text: &str) -> Result<Statistics, String> {
     let parse = |item: &str| {
         let (counter, change) = item.split_once('=')?;
@@ -31,32 +31,30 @@ pub fn parse_statistics(text: &str) -> Result<Statistics, String> {
     items.map(|item| parse(item).ok_or_else(|| format!("{item}: not a counter"))).collect()
 }
 
-/// What maps a page.
+/// What is mapped at a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
-    /// Nothing.
     None,
     /// A swap entry.
     Swap,
-    /// The page of zeroes.
+    /// The zero page.
     Zeroes,
-    /// A frame that the kernel says nothing of: its `struct page` has not been written yet.
+    /// A frame whose `struct page` is not initialised yet, so that the kernel reports nothing about it.
     Unknown,
-    /// Page `index` of a folio; `folio` tells folios apart.
+    /// A page of a folio.
     Page {
-        /// The folio.
+        /// Identifies the folio.
         folio: u64,
-        /// Its order.
         order: u8,
-        /// Which of its pages.
+        /// Number of the page in the folio.
         index: u64,
     },
 }
 
-/// Large folios: order by number of the folio.
+/// Order of large folios by their number.
 pub type Folios = BTreeMap<u64, u8>;
 
-/// The large folios that pages are of.
+/// The large folios that the pages belong to.
 pub fn folios(pages: &[Mapped]) -> Folios {
     let large = |page: &Mapped| match *page {
         Mapped::Page { folio, order, .. } if order > 0 => Some((folio, order)),
@@ -65,9 +63,9 @@ pub fn folios(pages: &[Mapped]) -> Folios {
     pages.iter().filter_map(large).collect()
 }
 
-/// The pages of a VMA in the order of addresses, as runs of the same: `.x4` four with nothing, `zx4` with zeroes, `0x4`
-/// four folios of order 0, `4x2` two whole ones of order 4, `4p:8+3` three pages from page 8 on of one that is not all
-/// there.
+/// The pages of a VMA in the order of addresses, run-length encoded: `.x4` four unmapped pages, `zx4` four
+/// times the zero page, `0x4` four folios of order 0, `4x2` two whole folios of order 4, `4p:8+3` three pages
+/// from page 8 on of an order-4 folio that is mapped only in part.
 pub fn layout(pages: &[Mapped]) -> String {
     let mut runs: Vec<(String, u64)> = Vec::new();
     let mut add = |word: String, joins: bool| match runs.last_mut() {
@@ -107,26 +105,26 @@ pub fn layout(pages: &[Mapped]) -> String {
     text
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Page faults.
+    /// Number of page faults.
     pub faults: u64,
-    /// `Rss` of the VMA, or of its first part if it was split, KiB.
+    /// `Rss` in KiB of the VMA, or of its first part if it was split.
     pub rss_kib: u64,
     /// `THPeligible` of the same.
     pub eligible: bool,
-    /// What maps its pages in the end.
+    /// The layout at the end.
     pub layout: String,
-    /// By how much counters moved.
+    /// Changes of counters.
     pub statistics: Statistics,
-    /// What mapped them before they were touched again, or by another process.
+    /// The layout before the pages were touched again, or by another process.
     pub first_layout: String,
-    /// Page faults where a process was forked, from then on.
+    /// Number of page faults after the fork, if there was one.
     pub second_faults: u64,
-    /// What maps the child's pages in the end.
+    /// The layout of the child at the end.
     pub second_layout: String,
-    /// By how much counters moved from then on.
+    /// Changes of counters after the fork.
     pub second_statistics: Statistics,
 }
 

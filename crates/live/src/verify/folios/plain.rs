@@ -1,8 +1,8 @@
-//! An obvious model of page tables: every page by itself, nothing fast.
+//! A simple model of page tables and folios, without fast paths: every page is handled by itself.
 //!
 //! ```text
-//!   process   VMAs, and for each page that has one its entry
-//!   folio     order, how many entries map each of its pages, waiting to be split or not
+//!   process   VMAs, and a PTE for each page that is mapped
+//!   folio     order, number of PTEs that map each of its pages, whether it is on the deferred split list
 //! ```
 //!
 //! The decisions are those of [`mm::huge_memory::policy`]; memory never runs out.
@@ -20,7 +20,7 @@ use super::case::{self, Case, Configuration};
 use super::outcome::{Mapped, Statistics, layout};
 use super::script::{Memory, Process};
 
-/// Pages of a huge page.
+/// Number of base pages in a PMD-sized folio.
 const HPAGE_PMD_NR: u64 = 1 << PMD_ORDER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Entry {
 #[derive(Clone, Debug)]
 struct Folio {
     order: u8,
-    /// How many entries map each page.
+    /// Number of PTEs that map each page.
     mapped: Vec<u32>,
     waits_for_split: bool,
 }
@@ -41,27 +41,27 @@ struct Folio {
 struct AddressSpace {
     vmas: Vec<(Range<u64>, VmaState)>,
     entries: BTreeMap<u64, Entry>,
-    /// Stretches of 2 MiB that have a page table.
+    /// 2 MiB ranges that have a page table.
     tables: Vec<u64>,
-    /// Those that have one entry instead.
+    /// 2 MiB ranges that are mapped by a PMD.
     huge: Vec<u64>,
     faults: u64,
 }
 
-/// Two processes and their memory.
+/// A process with its memory, and the child that it may fork.
 pub struct PlainMemory {
     features: Features,
     settings: Settings,
     folios: Vec<Folio>,
     parent: AddressSpace,
     child: Option<AddressSpace>,
-    /// Where the VMA starts, and its pages.
+    /// The pages of the VMA.
     area: Range<u64>,
     statistics: Statistics,
 }
 
 impl AddressSpace {
-    /// Only `pages` change: a huge entry that is for others too becomes a page table.
+    /// Splits PMDs that map more than `pages`, because only these will change.
     fn change(&mut self, pages: &Range<u64>) {
         let size = HPAGE_PMD_NR;
         for stretch in std::mem::take(&mut self.huge) {
@@ -76,7 +76,7 @@ impl AddressSpace {
 }
 
 impl PlainMemory {
-    /// No memory is mapped.
+    /// Memory without mappings.
     pub fn new(features: Features) -> PlainMemory {
         PlainMemory {
             features,
@@ -190,7 +190,7 @@ impl PlainMemory {
         };
         let stretch = page / HPAGE_PMD_NR;
         if whole && self.process(process).huge.contains(&stretch) {
-            // One entry, of one process: all of it becomes writable (`do_huge_pmd_wp_page`).
+            // A PMD that only one process maps becomes writable as a whole (`do_huge_pmd_wp_page`).
             let first = stretch * HPAGE_PMD_NR;
             for entry in self.process(process).entries.range_mut(first..first + HPAGE_PMD_NR) {
                 if let Entry::Page { writable, exclusive, .. } = entry.1 {
@@ -206,7 +206,7 @@ impl PlainMemory {
         }
     }
 
-    /// Only one of the processes maps pages of it.
+    /// Whether only one of the processes maps pages of the folio.
     fn is_of_one(&self, folio: usize) -> bool {
         let maps = |space: &AddressSpace| {
             space
@@ -217,7 +217,7 @@ impl PlainMemory {
         !(maps(&self.parent) && self.child.as_ref().is_some_and(maps))
     }
 
-    /// Takes pages out of a page table, those of a folio at once.
+    /// Unmaps pages that are mapped by PTEs, folio by folio.
     fn unmap(&mut self, process: Process, pages: Range<u64>) {
         self.process(process).change(&pages);
         let mut lost: BTreeMap<usize, u32> = BTreeMap::new();

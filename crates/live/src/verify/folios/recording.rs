@@ -1,4 +1,4 @@
-//! What a kernel did, kept so that the twin can be judged where nobody may enable sizes.
+//! Recordings of the cases on real kernels, for machines on which sizes cannot be enabled.
 
 use std::path::Path;
 
@@ -9,36 +9,34 @@ use super::outcome::{Outcome, parse_statistics};
 use crate::recordings::{RecordingError, all_with_file, description, unpacked};
 use crate::verify::RecordedKernel;
 
-/// The file of a recording, in a directory of its own.
+/// The file name of a recording, which has its own directory.
 const FILE: &str = "thp.toml";
 
 const MOST_BYTES: u64 = 1 << 26;
 
-/// The content of `thp.toml`, with its table.
+/// The contents of `thp.toml` and its table.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Release of the kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// Which sizes were enabled.
     pub configurations: Vec<Configuration>,
-    /// Rows of the table.
+    /// The rows of the table.
     pub cases: Vec<RecordedCase>,
 }
 
-/// A case and what came of it.
+/// A case and its outcome.
 #[derive(Clone, Debug)]
 pub struct RecordedCase {
-    /// Which sizes were enabled: an index of [`Recording::configurations`].
+    /// Index into [`Recording::configurations`].
     pub configuration: usize,
-    /// What was done.
     pub case: Case,
-    /// What came of it, in most runs.
+    /// The most frequent outcome.
     pub outcome: Outcome,
-    /// Faults of the recording program's own memory that are among the others.
+    /// Faults in the recording program's own memory, which are included in the outcome.
     pub own_faults: u64,
-    /// Runs that had another outcome than most.
+    /// Number of runs with another outcome.
     pub disagreeing: u32,
-    /// Other processes moved counters in too many runs, so that its own are not known.
+    /// Other processes changed counters in too many runs, so that the case's own counters are not known.
     pub disturbed: bool,
 }
 
@@ -118,7 +116,6 @@ impl Row {
 }
 
 impl Recording {
-    /// Reads the recording in `directory`.
     pub fn open(directory: &Path) -> Result<Recording, RecordingError> {
         let Description { kernel, table, configurations } = description(directory, FILE)?;
         for (number, configuration) in configurations.iter().enumerate() {

@@ -1,20 +1,20 @@
-//! The cases on the kernel that runs here.
+//! Runs the cases on the running kernel.
 //!
 //! ```text
-//!   this process                                     the process whose memory is looked at (memory.rs)
+//!   this process                                     the observed process (memory.rs)
 //!   write transparent_hugepage/hugepages-*/enabled
 //!   read hugepages-*/stats
 //!   "touch pages 0, 1, 2 ..."  --------------------->  stores
 //!                              <---------------------  3 faults
 //!   read hugepages-*/stats
-//!   "what maps them?"          --------------------->  pagemap, kpageflags
+//!   "show the layout"          --------------------->  pagemap, kpageflags
 //! ```
 //!
-//! Counters are the machine's: other processes move them while a size is enabled everywhere. A run in which the kernel counted
-//! other folios than `pagemap` shows was disturbed. A case runs until [`AGREEING`] runs that were not came to the same in all
-//! that is compared, counters included; where none do so in [`MOST_RUNS`], others disturbed the case, and it is not judged by
-//! its counters. khugepaged may not fill in what is not there
-//! (`max_ptes_none`). All files are under guard.
+//! The counters are those of the whole machine: other processes change them if a size is set to `always`. A run was
+//! disturbed if the kernel counted other folios than `pagemap` shows. A case is repeated until [`AGREEING`] undisturbed runs
+//! agree in everything that is compared, including counters; if that does not happen in [`MOST_RUNS`] runs, the case counts
+//! as disturbed, and its counters are not compared. khugepaged is kept from collapsing VMAs with unmapped pages
+//! (`max_ptes_none`). All files are guarded.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,22 +37,22 @@ use crate::verify::failed;
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// How many entries khugepaged may find empty.
+/// How many empty PTEs khugepaged accepts in a huge page that it collapses.
 const MAX_PTES_NONE: &str = "khugepaged/max_ptes_none";
 
-/// What `set_recommended_min_free_kbytes` (mm/khugepaged.c) sets, where khugepaged is started and stopped.
+/// Changed by `set_recommended_min_free_kbytes` (mm/khugepaged.c) when khugepaged is started or stopped.
 const MIN_FREE_KBYTES: &str = "vm.min_free_kbytes";
 
-/// Undisturbed runs that say what comes of a case.
+/// Number of undisturbed runs that have to agree.
 const AGREEING: usize = 3;
 
-/// Runs of a case.
+/// Maximum number of runs of a case.
 const MOST_RUNS: usize = 25;
 
-/// How often a case is begun again because the kernel has not said what a frame is.
+/// How often a case is started again because the kernel does not report what a frame is.
 const MOST_UNKNOWN: usize = 60;
 
-/// Files of mainline kernels that are not a size's.
+/// Files of mainline kernels that do not belong to a size.
 const KNOWN_FILES: [&str; 8] = [
     BESIDE_FULL,
     "defrag",
@@ -68,11 +68,11 @@ fn file(name: &str) -> PathBuf {
     Path::new(ROOT).join(name)
 }
 
-/// Why no case can run here, or what comes of it not be seen.
+/// Why no case can run here, or cannot be observed.
 pub fn obstacle() -> Option<String> {
     if !file(&enabled_file(64)).exists() {
         return Some(format!(
-            "{ROOT} has no hugepages-64kB: it takes Linux 6.8 with CONFIG_TRANSPARENT_HUGEPAGE"
+            "{ROOT} has no hugepages-64kB: Linux 6.8 with CONFIG_TRANSPARENT_HUGEPAGE is needed"
         ));
     }
     let unreadable = |path: &str| fs::File::open(path).err().map(|error| format!("{path}: {error}"));
@@ -83,12 +83,13 @@ pub fn obstacle() -> Option<String> {
     })
 }
 
-/// Whether the kernel can decline large folios that are not beside full windows.
+/// Whether the kernel has the file `anon_beside_full`, with which it can decline large folios that are not
+/// next to full windows.
 pub fn has_beside_full() -> bool {
     file(BESIDE_FULL).exists()
 }
 
-/// Files that neither mainline kernels have nor the twin, with what they hold: nobody here knows what they do.
+/// Files that neither mainline kernels nor the twin have, with their values: their effect is not known.
 pub fn foreign_files() -> Vec<String> {
     let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -101,8 +102,7 @@ pub fn foreign_files() -> Vec<String> {
     names.iter().map(with_value).collect()
 }
 
-/// The outcomes of all `cases` under all `configurations`. `program`: this program, and the words that lead it to
-/// [`super::memory::run`].
+/// Runs all `cases` in all `configurations`. `program` is the command line for [`super::memory::run`].
 pub fn outcomes(
     program: &[String],
     configurations: &[Configuration],
@@ -144,13 +144,13 @@ pub fn outcomes(
     Ok(outcomes)
 }
 
-/// A run of a case.
+/// The result of a run.
 struct Finished {
     outcome: Outcome,
     disturbed: bool,
 }
 
-/// What comes of a case, once the last run has shown it often enough.
+/// The outcome of a case, if enough undisturbed runs agree with the last one.
 fn settled(runs: &[Finished]) -> Option<&Outcome> {
     let undisturbed = |run: &&Finished| !run.disturbed;
     let last = runs.last().filter(undisturbed)?;
@@ -158,32 +158,32 @@ fn settled(runs: &[Finished]) -> Option<&Outcome> {
     (alike >= AGREEING).then_some(&last.outcome)
 }
 
-/// Whether outcomes differ in nothing but counters.
+/// Whether two outcomes differ only in counters.
 fn is_alike(one: &Outcome, other: &Outcome) -> bool {
     let (statistics, second_statistics) = (one.statistics.clone(), one.second_statistics.clone());
     *one == Outcome { statistics, second_statistics, ..other.clone() }
 }
 
-/// What came of most runs, counters aside.
+/// The most frequent outcome, ignoring counters.
 fn most(runs: &[Finished]) -> &Outcome {
     let times = |one: &&Finished| runs.iter().filter(|other| is_alike(&other.outcome, &one.outcome)).count();
     &runs.iter().max_by_key(times).expect("a case has run").outcome
 }
 
-/// Large folios by order.
+/// Number of large folios by order.
 type ByOrder = BTreeMap<u8, i64>;
 
-/// What the kernel had counted at some time, and what was there to be seen.
+/// The kernel's counters at some time, and the folios that were observed.
 struct Seen {
     counters: Statistics,
-    /// Folios that the processes had made until then.
+    /// Folios that the processes had created until then.
     made: ByOrder,
-    /// Those that they had.
+    /// Folios that the processes mapped.
     folios: ByOrder,
 }
 
-/// Whether other processes moved counters between two times: the kernel counted other folios than these processes made, or
-/// have more or fewer of. A kernel may count neither.
+/// Whether other processes changed counters between two times: the kernel counted more or fewer folios than
+/// these processes created, or than they map. A kernel may lack these counters.
 fn is_disturbed(before: &Seen, after: &Seen) -> bool {
     let differs = |kib: u64, name: &str, seen: fn(&Seen) -> &ByOrder| {
         let key = (kib, name.to_string());
@@ -199,20 +199,20 @@ fn is_disturbed(before: &Seen, after: &Seen) -> bool {
 
 struct RunningKernel {
     _guard: Guard,
-    /// By the names of their files.
+    /// Settings by file name.
     settings: BTreeMap<String, Setting>,
     process: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// What each file was last written.
+    /// The last value written to each file.
     written: BTreeMap<String, String>,
     keep: bool,
     has_child: bool,
-    /// Folios that were made in this run.
+    /// Folios created in this run.
     made: ByOrder,
-    /// At the last look at counters in this run.
+    /// The state when counters were last read in this run.
     seen: Option<Seen>,
-    /// Whether other processes moved counters in this run.
+    /// Whether other processes changed counters in this run.
     disturbed: bool,
 }
 
@@ -226,7 +226,8 @@ impl Drop for RunningKernel {
 impl RunningKernel {
     fn start(program: &[String]) -> Result<RunningKernel, VerifyError> {
         let guard = Guard::take()?;
-        // First, so that it gets its value back last: the kernel computes it anew whenever a size is enabled or disabled.
+        // Noted first, so that it is restored last: the kernel recomputes it whenever a size is enabled or
+        // disabled.
         guard.setting(sysctl(MIN_FREE_KBYTES))?;
         let max_ptes_none = guard.setting(file(MAX_PTES_NONE))?;
         let mut settings = BTreeMap::new();
@@ -237,7 +238,7 @@ impl RunningKernel {
             settings.insert(name, setting);
         }
         max_ptes_none.set("0").map_err(|source| failed(MAX_PTES_NONE, source))?;
-        // What this process allocates would count too.
+        // This process's own large folios would be counted too.
         memory::allow_large_folios(false).map_err(|source| failed("PR_SET_THP_DISABLE", source))?;
         let mut command = memory::command(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -265,14 +266,14 @@ impl RunningKernel {
             (self.made, self.seen, self.disturbed) = (ByOrder::new(), None, false);
             let outcome = run(self, configuration, case)?;
             let layouts = [&outcome.layout, &outcome.first_layout, &outcome.second_layout];
-            // The frames stay in use, so that others come next.
+            // These frames stay allocated, so that the next run gets others.
             self.keep = layouts.iter().any(|layout| layout.contains('?'));
             if !self.keep {
                 return Ok(outcome);
             }
         }
         self.keep = false;
-        let problem = format!("{}: the kernel does not say what its frames are", case.name);
+        let problem = format!("{}: the kernel does not report what its frames are", case.name);
         Err(failed("/proc/kpageflags", io::Error::other(problem)))
     }
 
@@ -295,7 +296,7 @@ impl RunningKernel {
         Ok(answer)
     }
 
-    /// The large folios that the processes have.
+    /// The large folios that the processes map.
     fn folios(&mut self) -> Result<ByOrder, VerifyError> {
         let mut folios: Folios = self.ask(Process::Parent, Order::Layout)?.folios;
         if self.has_child {
@@ -315,7 +316,7 @@ impl Memory for RunningKernel {
             if self.written.get(&name).is_some_and(|written| written == value) {
                 continue;
             }
-            // Not every kernel has all.
+            // Not all kernels have all files.
             let Some(setting) = self.settings.get(&name) else { continue };
             setting.set(value).map_err(|source| failed(setting.path().display().to_string(), source))?;
             self.written.insert(name, value.to_string());
@@ -381,7 +382,7 @@ impl Memory for RunningKernel {
         for kib in SIZES {
             for name in MthpStat::ALL.iter().map(|stat| stat.name()) {
                 let path = file(&format!("hugepages-{kib}kB/stats/{name}"));
-                // Kernels count more from release to release.
+                // Newer kernels have more counters.
                 let Ok(text) = fs::read_to_string(&path) else { continue };
                 let value = text
                     .trim()
@@ -420,7 +421,7 @@ mod tests {
         ] {
             assert!(is_disturbed(&before, &after(others)), "{others}");
         }
-        // A kernel that has no gauge of folios.
+        // A kernel without the counter `nr_anon`.
         let before = at("64k.anon_fault_alloc=70", &[], &[(4, 1)]);
         assert!(!is_disturbed(&before, &after("64k.anon_fault_alloc=72")));
     }

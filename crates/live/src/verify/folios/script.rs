@@ -1,53 +1,52 @@
-//! A case, step by step, in whatever memory there is: the kernel's, the twin's, or an obvious model's.
+//! The steps of a case, independent of the memory it runs in: the kernel's, the twin's, or the simple
+//! model's.
 
 use std::ops::Range;
 
 use super::case::{Case, Configuration, Operation};
 use super::outcome::{Outcome, Statistics, change};
 
-/// Who does something.
+/// Which process does something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
     /// The process that maps the VMA.
     Parent,
-    /// The one that it forks.
+    /// The process that it forks.
     Child,
 }
 
-/// Memory that a case can run in. Pages are counted from the start of the VMA.
+/// Memory in which a case can run. Pages are counted from the start of the VMA.
 pub trait Memory {
-    /// What can go wrong.
     type Error;
 
     /// Writes the files of `transparent_hugepage`.
     fn configure(&mut self, configuration: &Configuration) -> Result<(), Self::Error>;
-    /// Unmaps what a case before has left.
+    /// Unmaps the memory of the previous case.
     fn clear(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
-    /// Maps the VMA; `populate`: with `MAP_POPULATE`. Gives back the faults.
+    /// Maps the VMA, with `MAP_POPULATE` if `populate`. Returns the number of faults.
     fn map(&mut self, case: &Case, populate: bool) -> Result<u64, Self::Error>;
-    /// Stores to pages, or loads from them. Gives back the faults.
+    /// Stores to pages, or loads from them. Returns the number of faults.
     fn touch(&mut self, process: Process, pages: &[u64], write: bool) -> Result<u64, Self::Error>;
-    /// `mlock` of all of it. Gives back the faults.
+    /// Locks the VMA (`mlock`). Returns the number of faults.
     fn lock(&mut self) -> Result<u64, Self::Error>;
     /// `MADV_DONTNEED`.
     fn drop_pages(&mut self, pages: Range<u64>) -> Result<(), Self::Error>;
-    /// Makes the first pages a VMA of their own.
+    /// Splits the VMA after `pages` pages.
     fn split(&mut self, pages: u64) -> Result<(), Self::Error>;
-    /// Forks a child.
     fn fork(&mut self) -> Result<(), Self::Error>;
-    /// Ends it.
+    /// Lets the child exit.
     fn exit(&mut self) -> Result<(), Self::Error>;
-    /// What maps the pages of the VMA.
+    /// The layout of the VMA, see [`layout`](super::outcome::layout).
     fn layout(&mut self, process: Process) -> Result<String, Self::Error>;
     /// `Rss` in KiB and `THPeligible` of the VMA, or of its first part.
     fn smaps(&mut self) -> Result<(u64, bool), Self::Error>;
-    /// Counters of all sizes.
+    /// The counters of all sizes.
     fn statistics(&mut self) -> Result<Statistics, Self::Error>;
 }
 
-/// Runs a case. The VMA stays.
+/// Runs a case. The VMA is left mapped.
 pub fn run<M: Memory>(
     memory: &mut M,
     configuration: &Configuration,

@@ -1,4 +1,4 @@
-//! The cases in the twin.
+//! Runs the cases in the twin.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -16,15 +16,15 @@ use super::outcome::{Mapped, Statistics, layout};
 use super::script::{Memory, Process};
 use crate::verify::pcp::replay::topology;
 
-/// 128 MiB: no case wants more.
+/// Physical memory, 128 MiB: no case needs more.
 const MEMORY: Range<u32> = 1 << 20..(1 << 20) + (1 << 15);
 
 const CPU: Cpu = Cpu(0);
 
-/// A VMA starts so many pages after a boundary of 2 MiB, plus its offset.
+/// Start of the VMA before its offset, in pages: a 2 MiB boundary.
 const START: u64 = 4 << 9;
 
-/// Two processes of a twin.
+/// A twin with a process, and the child that it may fork.
 pub struct TwinMemory {
     machine: Machine<Category>,
     mm: MemoryManager,
@@ -42,7 +42,7 @@ impl TwinMemory {
         let random = Pcg64Mcg::new(1);
         let mut mm = MemoryManager::new(&topology, &[range], features, Settings::default(), random);
         let parent = mm.parts.create_mm(Memcg::ROOT);
-        // What is done is compared, not how long it takes.
+        // Counts are compared, not times.
         let machine = Machine::new(topology, Costs::FREE);
         TwinMemory { machine, mm, parent, child: None, area: 0..0 }
     }
@@ -54,7 +54,7 @@ impl TwinMemory {
         }
     }
 
-    /// How many faults something takes.
+    /// The number of faults during `something`.
     fn faults_of(&mut self, something: impl FnOnce(&mut TwinMemory)) -> u64 {
         let before = self.mm.counters().get(Event::Pgfault);
         something(self);
