@@ -1,16 +1,16 @@
-//! Random tests by seed.
+//! Tests with random cases that are reproducible by seed.
 //!
 //! ```text
 //!   cargo test                fixed seeds, the same each time     ─┐
-//!   SOAK_SECONDS=600          fresh seeds for ten minutes          ├─► check(seed) ─► failures, each with its seed
-//!   SOAK_SEED=7239184         this one, which failed before       ─┘
+//!   SOAK_SECONDS=600          new seeds for ten minutes            ├─► check(seed) ─► failures, each with its seed
+//!   SOAK_SEED=7239184         this seed, which failed before      ─┘
 //! ```
 //!
-//! A seed makes everything that a case is, so that a failure is a number that anybody can try again. Where seeds are fresh each is
-//! printed before it is tried: should the process die, the last line says by what. Failures of one kind, those whose messages
-//! begin alike, are told once. `make soak` runs all of these tests.
+//! A seed determines the whole case, so anybody can reproduce a failure from its seed. New seeds are printed
+//! before they are tried: if the process dies, the last line has the seed. Failures whose messages begin
+//! alike are reported once. `make soak` runs all these tests with new seeds.
 
-// The last seed must be read even where the process dies; nobody but cargo test runs this.
+// The last seed must be visible even if the process dies; this code runs only in tests.
 #![allow(clippy::print_stderr)]
 
 use std::cell::RefCell;
@@ -20,9 +20,9 @@ use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::time::{Duration, Instant};
 
-/// How long to go on, in seconds, with seeds that nobody has seen.
+/// How many seconds to go on with new seeds.
 pub const SECONDS: &str = "SOAK_SECONDS";
-/// The one seed to try.
+/// The only seed to try.
 pub const SEED: &str = "SOAK_SEED";
 
 thread_local! {
@@ -30,14 +30,14 @@ thread_local! {
     static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Tries `fixed` seeds, or what the environment asks for; panics with what failed, once all are tried. `check` returns what is wrong
-/// with the case that a seed makes, or panics with it.
+/// Tries the `fixed` seeds, or those that the environment asks for, and panics with all failures at the end.
+/// `check` returns the error in the case of a seed, or panics with it.
 pub fn seeds(
     name: &str,
     fixed: impl IntoIterator<Item = u64>,
     mut check: impl FnMut(u64) -> Result<(), String>,
 ) {
-    // Panics are outcomes here, many of them where cases shrink.
+    // Panics are results here, and there are many of them while a case is shrunk.
     let hook = take_hook();
     set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
@@ -73,7 +73,7 @@ pub fn seeds(
     assert!(failures.is_empty(), "{name}:{}", failures.values().map(report).collect::<String>());
 }
 
-/// Says something of a seed that is no failure.
+/// Prints a remark on a seed that is not a failure.
 pub fn note(name: &str, seed: u64, text: &str) {
     eprintln!("{name}: seed {seed} {text}");
 }
@@ -83,8 +83,8 @@ pub fn are_fixed() -> bool {
     [SECONDS, SEED].iter().all(|variable| std::env::var(variable).is_err())
 }
 
-/// What is wrong with the case of a seed, a panic being as good as an answer; with the place of the last panic, also where the
-/// check has caught it.
+/// The error in the case of a seed, where a panic counts as an error; with the place of the last panic, even
+/// if the check has caught it.
 fn outcome(seed: u64, check: &mut impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
     PANICKED_AT.take();
     let outcome = catch_unwind(AssertUnwindSafe(|| check(seed))).unwrap_or_else(|panic| {
@@ -100,10 +100,10 @@ fn outcome(seed: u64, check: &mut impl FnMut(u64) -> Result<(), String>) -> Resu
     })
 }
 
-/// A number from the environment.
+/// A number in an environment variable.
 fn asked(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: a whole number is expected")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: expected a whole number")))
 }
 
 #[cfg(test)]

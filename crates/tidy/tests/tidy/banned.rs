@@ -1,6 +1,7 @@
-//! What ends a program, or writes on its standard output, without being asked: `unwrap`, `todo!`, `println!` and their like.
+//! Calls that end the program or write to stdout unexpectedly: `unwrap`, `todo!`, `println!` and the like.
 //!
-//! The command may print, as that is its work; a build script must, as that is how it talks to cargo.
+//! The command may print, because that is its purpose; build scripts must, because that is how they talk to
+//! cargo.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, line_of, walk};

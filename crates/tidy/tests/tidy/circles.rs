@@ -1,12 +1,12 @@
-//! Modules that need each other, all of them: a circle can only be read as a whole.
+//! Cycles of modules that depend on each other, called circles here: a cycle can only be understood as a whole.
 //!
 //! ```text
 //!   zone.rs ── crate::pcp ──► pcp/mod.rs ── crate::vmstat ──► vmstat.rs ── crate::zone ──► zone.rs
 //! ```
 //!
-//! A file needs another if it names something of it by a path from the crate's root, in a `use` or elsewhere. A name that a module
-//! re-exports belongs to the module that it comes from. What a folder's `mod.rs` and the files beside it have to do with each other
-//! by `super` is the folder's own affair.
+//! A file depends on another one if it names one of its items by a path from the crate's root, in a `use` or
+//! elsewhere. A re-exported name belongs to the module that it comes from. Paths with `super` between a
+//! folder's `mod.rs` and the files next to it do not count.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, walk};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use syn::{ItemUse, Path, UseTree, Visibility};
 
-/// The largest circle that is let pass, in files.
+/// Maximum number of files in a cycle.
 const FILES: usize = 6;
 
 type Module = Vec<String>;
@@ -42,7 +42,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Which file of a circle needs which others.
+/// The dependencies within a cycle, as text.
 fn told(circle: &BTreeMap<&str, Vec<&str>>) -> String {
     let mut text = format!("{} files need each other:", circle.len());
     for (file, needs) in circle {
@@ -51,7 +51,7 @@ fn told(circle: &BTreeMap<&str, Vec<&str>>) -> String {
     text
 }
 
-/// Who needs whom in a crate, by the paths of their files.
+/// The dependencies between the files of a crate.
 pub struct Graph {
     needs: BTreeMap<String, BTreeSet<String>>,
 }
@@ -82,12 +82,12 @@ impl Graph {
         Graph { needs }
     }
 
-    /// Each file with those that it needs.
+    /// The files that each file depends on.
     pub fn needs(&self) -> &BTreeMap<String, BTreeSet<String>> {
         &self.needs
     }
 
-    /// The circles of more than [`FILES`] files; for each file which others of its circle it needs.
+    /// The cycles of more than [`FILES`] files; for each file, the files of its cycle that it depends on.
     fn circles(&self) -> Vec<BTreeMap<&str, Vec<&str>>> {
         let reach: BTreeMap<&str, BTreeSet<&str>> =
             self.needs.keys().map(|file| (file.as_str(), self.reached(file))).collect();
@@ -126,7 +126,7 @@ impl Graph {
     }
 }
 
-/// The module that a file is.
+/// The module path of a file.
 fn module_of(name: &str, path: &str) -> Module {
     let inside = path.trim_start_matches(name).trim_start_matches("/src/").trim_end_matches(".rs");
     let mut module: Module = inside.split('/').map(str::to_string).collect();
@@ -136,13 +136,13 @@ fn module_of(name: &str, path: &str) -> Module {
     module
 }
 
-/// The file that a path from the root leads to, by way of re-exports.
+/// The file that defines a path from the crate's root; follows re-exports.
 fn resolve<'a>(
     mut path: Module,
     modules: &BTreeMap<Module, &'a str>,
     exports: &BTreeMap<(Module, String), Module>,
 ) -> Option<&'a str> {
-    // More re-exports of one name than that are a circle.
+    // A longer chain of re-exports of one name is a cycle.
     for _ in 0..8 {
         let length = (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length]))?;
         let module = path[..length].to_vec();
@@ -155,18 +155,18 @@ fn resolve<'a>(
     None
 }
 
-/// What a file names.
+/// The names in a file.
 #[derive(Default)]
 struct Paths {
     module: Module,
-    /// Paths from the root.
+    /// Paths from the crate's root.
     named: BTreeSet<Module>,
-    /// What the file re-exports, and from where.
+    /// Names that the file re-exports, and the modules they come from.
     exports: Vec<(String, Module)>,
 }
 
 impl Paths {
-    /// Notes what a `use` brings in, of which `before` has been read.
+    /// Notes the names in a `use` tree; `before` is the path read so far.
     fn import(&mut self, tree: &UseTree, before: &[String], exported: bool) {
         let path_with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
         match tree {
@@ -226,7 +226,7 @@ impl Look for Paths {
 mod tests {
     use super::*;
 
-    /// Modules each of which needs the next, the last one the first.
+    /// A ring of modules, each of which depends on the next.
     fn ring(count: usize) -> Vec<(String, String)> {
         let of = |at: usize| {
             let next = (at + 1) % count;

@@ -1,22 +1,22 @@
-//! What breaks a rule today: `exceptions.toml`, which only gets shorter.
+//! Findings that are accepted for now: `exceptions.toml`, which only gets shorter.
 //!
 //! ```toml
 //! [function-length]
 //! "crates/mm/src/allocator/zone.rs: Zone::refill" = 75
 //! ```
 //!
-//! Rule, file, item, and how much: lines, parameters, files, or how often. What is not listed, or is more than that, fails; so
-//! does a line that says more than there is. `MMTWIN_SHRINK_EXCEPTIONS=1` takes such lines out, or lets one follow an item that went
-//! to another file; it never makes them more.
+//! Each line has a rule, a file, an item, and an amount: lines, parameters, files, or number of findings. A
+//! finding that is not listed, or exceeds its amount, fails; so does a line with a higher amount than needed.
+//! `MMTWIN_SHRINK_EXCEPTIONS=1` removes or lowers such lines, and adapts those whose item has moved to
+//! another file; it never adds any.
 
 use crate::finding::{Finding, Rule};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// By rule, then by file and item: how much.
+/// The amounts by rule, then by file and item.
 type Amounts = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// The list of exceptions.
 #[derive(Debug, PartialEq)]
 pub struct Exceptions(Amounts);
 
@@ -26,19 +26,19 @@ impl Exceptions {
         let mut amounts = Amounts::new();
         for (rule, listed) in table {
             if !rules.iter().any(|known| known.name == rule) {
-                return Err(format!("exceptions.toml: no rule is named {rule}"));
+                return Err(format!("exceptions.toml: there is no rule {rule}"));
             }
-            let listed = listed.as_table().ok_or(format!("exceptions.toml: {rule} is no table"))?;
+            let listed = listed.as_table().ok_or(format!("exceptions.toml: {rule} is not a table"))?;
             for (key, amount) in listed {
                 let amount = amount.as_integer().and_then(|amount| usize::try_from(amount).ok());
-                let amount = amount.ok_or(format!("exceptions.toml: {rule}, {key}: no whole number"))?;
+                let amount = amount.ok_or(format!("exceptions.toml: {rule}, {key}: not a whole number"))?;
                 amounts.entry(rule.clone()).or_default().insert(key.clone(), amount);
             }
         }
         Ok(Exceptions(amounts))
     }
 
-    /// What breaks `rule` and is not excepted, and what is excepted and breaks nothing, in words.
+    /// Messages about findings that are not excepted, and about exceptions that are not needed.
     pub fn complaints(&self, rule: &Rule, findings: &[Finding]) -> Vec<String> {
         let nothing = BTreeMap::new();
         let listed = self.0.get(rule.name).unwrap_or(&nothing);
@@ -47,7 +47,8 @@ impl Exceptions {
         for finding in findings {
             let (key, allowed) = (finding.key(), listed.get(&finding.key()).copied().unwrap_or(0));
             if found[&key] > allowed {
-                let but = if allowed > 0 { format!("\n    excepted are {allowed}") } else { String::new() };
+                let but =
+                    if allowed > 0 { format!("\n    the exception allows {allowed}") } else { String::new() };
                 let Finding { file, line, message, .. } = finding;
                 complaints.push(format!("{file}:{line}: {}: {message}{but}\n    {}", rule.name, rule.remedy));
             }
@@ -57,7 +58,7 @@ impl Exceptions {
             match found.get(key).copied().unwrap_or(0) {
                 0 => complaints.push(format!("{place}\n    is no longer needed: remove the line")),
                 left if left < *allowed => {
-                    complaints.push(format!("{place}\n    is only {left} now: write that"))
+                    complaints.push(format!("{place}\n    only needs {left} now: lower it"))
                 }
                 _ => {}
             }
@@ -65,7 +66,7 @@ impl Exceptions {
         complaints
     }
 
-    /// Takes out what is no longer needed of `rule`, and follows items to other files.
+    /// Removes or lowers unneeded exceptions of `rule`, and follows items to other files.
     pub fn shrink(&mut self, rule: &Rule, findings: &[Finding]) {
         let found = amounts(findings);
         let Some(listed) = self.0.get_mut(rule.name) else { return };
@@ -81,7 +82,7 @@ impl Exceptions {
         *listed = kept;
     }
 
-    /// The file, below `preface`.
+    /// The contents of the file, after `preface`.
     pub fn to_toml(&self, preface: &str) -> String {
         let mut text = preface.to_string();
         for (rule, listed) in self.0.iter().filter(|(_, listed)| !listed.is_empty()) {
@@ -99,7 +100,7 @@ fn item_of(key: &str) -> Option<&str> {
     key.split_once(": ").map(|(_, item)| item)
 }
 
-/// How much is found of each file and item.
+/// The amount of each file and item.
 fn amounts(findings: &[Finding]) -> BTreeMap<String, usize> {
     let mut amounts = BTreeMap::new();
     for finding in findings {
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(
             found(&[&[finding("a", 76), finding("b", 61)], &twice[..]].concat()),
             [
-                "zone.rs:3: length: 76 lines\n    excepted are 75\n    Split it.",
+                "zone.rs:3: length: 76 lines\n    the exception allows 75\n    Split it.",
                 "zone.rs:3: length: 61 lines\n    Split it."
             ]
         );
@@ -147,7 +148,7 @@ mod tests {
             listed.complaints(&RULE, &findings),
             [
                 "zone.rs:3: length: 90 lines\n    Split it.",
-                "crates/tidy/exceptions.toml: [length] \"zone.rs: a\" = 75\n    is only 70 now: write that",
+                "crates/tidy/exceptions.toml: [length] \"zone.rs: a\" = 75\n    only needs 70 now: lower it",
                 "crates/tidy/exceptions.toml: [length] \"zone.rs: gone\" = 80\n    is no longer needed: remove the line",
             ]
         );

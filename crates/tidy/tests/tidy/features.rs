@@ -1,9 +1,10 @@
-//! Who may ask which kernel this is: decisions (`policy.rs`), the features themselves (`features.rs`), and the names of their sets
-//! (`series.rs`). A `validate` may too, as it checks what a kernel promises. Mechanics get an answer instead of a flag.
+//! Where kernel features may be read: in decisions (`policy.rs`), in the features themselves (`features.rs`)
+//! and in their named sets (`series.rs`), and in functions named `validate`, which check what a kernel
+//! guarantees. Mechanics get the result of a decision instead.
 //!
-//! A read is `features.FIELD` or `features().FIELD`, whatever stands before `features`, or `f.FIELD` where a parameter `f` is of a type of features or a
-//! `let` makes `f` such a value.
-//! Handing on a group of features (`&features.reclaim`) reads none of them: a group is a field whose type ends in `Features`.
+//! A read is `features.FIELD` or `features().FIELD`, whatever is before `features`, or `f.FIELD` if `f` is a
+//! parameter of a features type or a `let` binds it to such a value. Passing on a group of features
+//! (`&features.reclaim`) is not a read; a group is a field whose type ends in `Features`.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, line_of, type_name, walk};
@@ -52,13 +53,13 @@ impl Look for Groups {
 struct Reads<'a> {
     file: &'a str,
     groups: &'a BTreeSet<String>,
-    /// Names that are features, each with the function in which they are.
+    /// Variables that are features, each with the function in which it is defined.
     names: Vec<(String, String)>,
     findings: Vec<Finding>,
 }
 
 impl Reads<'_> {
-    /// Notes what of a pattern is set to features.
+    /// Notes the variables of a pattern that are bound to features.
     fn bind(&mut self, place: &Place, pattern: &Pat, value: &Expr) {
         match (pattern, value) {
             (Pat::Ident(name), _) if self.is_features(place, value) => {

@@ -1,32 +1,33 @@
-//! What a rule is, and what it finds.
+//! House rules and their findings.
 
 use crate::workspace::Workspace;
 
-/// A rule of the house.
 pub struct Rule {
-    /// Its heading in `exceptions.toml`.
+    /// The rule's section in `exceptions.toml`.
     pub name: &'static str,
-    /// What to do where it is broken.
+    /// How to fix a violation.
     pub remedy: &'static str,
-    /// Where it is broken.
+    /// Finds all violations.
     pub check: fn(&Workspace) -> Vec<Finding>,
 }
 
-/// A place where a rule is broken.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub file: String,
     pub line: usize,
-    /// What breaks it, by a name that stays the same while lines move: an item, and what it calls or reads.
+    /// What violates the rule, by a name that does not change when lines move: an item, and what it calls or
+    /// reads.
     pub item: String,
-    /// By how much: lines, parameters, files; 1 where a rule is broken or not. Several findings of one item add up.
+    /// The amount: lines, parameters or files; 1 for rules without amounts. The amounts of an item are added
+    /// up.
     pub amount: usize,
-    /// What is found there.
+    /// What is wrong there.
     pub message: String,
 }
 
 impl Finding {
-    /// How `exceptions.toml` names it.
+    /// The key in `exceptions.toml`.
     pub fn key(&self) -> String {
         match self.item.is_empty() {
             true => self.file.clone(),

@@ -1,8 +1,10 @@
-//! What a function may be like: 60 lines, 6 parameters, and a context instead of a machine and a CPU.
+//! Limits for functions: 60 lines, 6 parameters, and a context instead of separate parameters for machine and
+//! CPU.
 //!
-//! Lines count from `fn` to the last brace. Parameters count without `self`: they are what a caller has to fill in and a reader
-//! has to keep apart. A function that gets `&mut Machine` and the CPU that pays should be a method of a context that has both
-//! (`OnCpu`, `Kernel`); only what makes such a context takes them apart. `crates/machine` lies below the contexts.
+//! Lines are counted from `fn` to the last brace. Parameters are counted without `self`, because they are
+//! what a caller has to fill in. A function that takes `&mut Machine` and a CPU should be a method of a
+//! context that has both (`OnCpu`, `Kernel`); only functions that create such a context may take both.
+//! `crates/machine` is below the contexts.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, line_of, type_name, walk};
@@ -11,7 +13,7 @@ use syn::{FnArg, ReturnType, Signature, Type};
 
 const LINES: usize = 60;
 const PARAMETERS: usize = 6;
-/// The types that have a machine and a CPU.
+/// The types that contain a machine and a CPU.
 const CONTEXTS: [&str; 2] = ["Kernel", "OnCpu"];
 
 struct Found<F> {
@@ -32,7 +34,7 @@ impl<F: FnMut(&Place, &Signature, usize) -> Option<(usize, String)>> Look for Fo
     }
 }
 
-/// The functions outside tests that are found wanting: by how much, and in which words.
+/// The functions outside of tests for which `judge` returns an amount and a message.
 fn judge(
     workspace: &Workspace,
     mut judge: impl FnMut(&Place, &Signature, usize) -> Option<(usize, String)>,

@@ -1,10 +1,10 @@
-//! Every file opens with what it is for: a sentence at least, as `//!`.
+//! Every file must begin with a `//!` comment of at least one sentence.
 
 use crate::finding::Finding;
 use crate::workspace::{Source, Workspace};
 use syn::{Expr, Lit, Meta};
 
-/// Fewer words are a title.
+/// A comment with fewer words is only a title.
 const WORDS: usize = 3;
 
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
@@ -14,7 +14,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
         line: 1,
         item: String::new(),
         amount: 1,
-        message: "nothing says what this file is for".to_string(),
+        message: "this file has no description".to_string(),
     })
     .collect()
 }

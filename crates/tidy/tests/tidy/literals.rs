@@ -1,15 +1,15 @@
-//! No literal `true` or `false` for a `bool` parameter: at the call nobody sees what it says. Two functions, or an enum of two
-//! values, have names.
+//! No literal `true` or `false` for a `bool` parameter: the call does not show what it means. Two functions,
+//! or an enum with two values, have names.
 //!
 //! ```text
 //!   every fn of the workspace ─► name ─► owner, module, which parameters are bool ──┐
-//!                                                                                  ├─► must all agree
+//!                                                                                  ├─► all candidates must agree
 //!   every call with a literal ─► name, Type:: or module:: before it, arguments ────┘
 //! ```
 //!
-//! Types are unknown here, so names decide, and where they may mean something else nothing is said: functions of one name have to
-//! agree that this parameter is a `bool`; a plain name has to be defined or imported in the file; and methods that have
-//! the names of other crates' ([`FOREIGN`]) are left alone.
+//! Types are not known here, so calls are matched by name, and ambiguous ones are not reported: all functions
+//! of that name must have a `bool` at this position; a plain name must be defined or imported in the file;
+//! and methods with names from other crates ([`FOREIGN`]) are ignored.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, line_of, walk};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::punctuated::Punctuated;
 use syn::{Expr, FnArg, ItemUse, Lit, Signature, Token, Type, UseTree};
 
-/// Methods of the standard library and of crates we use that take a `bool`, or any value at all.
+/// Methods of the standard library and of dependencies that take a `bool`, or any type.
 const FOREIGN: [&str; 22] = [
     "append",
     "contains",
@@ -66,12 +66,12 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// A function that may be called.
+/// A function that a call may refer to.
 struct Callee {
     file: String,
     owner: Option<String>,
     has_self: bool,
-    /// For each parameter, `self` included, whether it is a `bool`.
+    /// For each parameter, including `self`, whether it is a `bool`.
     bools: Vec<bool>,
 }
 
@@ -122,7 +122,8 @@ struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Reports literals for parameters that are `bool` in all of `candidates`; `first` is where arguments begin.
+    /// Reports literals for parameters that are `bool` in all of `candidates`; `first` is the index of the
+    /// first argument.
     fn judge(
         &mut self,
         place: &Place,
@@ -149,7 +150,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Who may be meant by a path that is called.
+    /// The functions that a called path may refer to.
     fn meant(&self, place: &Place, path: &syn::Path) -> Vec<&'a Callee> {
         let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let Some((name, before)) = names.split_last() else { return Vec::new() };
@@ -177,7 +178,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Whether a file is the module of this name, or of the crate of this name.
+/// Whether a file is the module, or in the crate, of this name.
 fn is_module(file: &str, name: &str) -> bool {
     let stem = file.trim_end_matches(".rs").trim_end_matches("/mod");
     stem.rsplit('/').next() == Some(name) || file.starts_with(&format!("crates/{name}/"))

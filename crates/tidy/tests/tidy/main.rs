@@ -1,14 +1,15 @@
-//! House rules that a test holds.
+//! House rules as a test.
 //!
 //! ```text
 //!   crates/**.rs, fuzz/**.rs, *.md ─► Workspace ─► rule ─► findings ──┐
-//!                                                                    ├─► file:line, what, and what to do
-//!   exceptions.toml ─► what breaks a rule today ─────────────────────┘
+//!                                                                    ├─► file:line, what is wrong, how to fix it
+//!   exceptions.toml ─► findings that are accepted for now ───────────┘
 //! ```
 //!
-//! CONTRIBUTING.md says what the rules are for. Each is a function from the workspace to findings in a file of its own, with small
-//! sources that break it; [`RULES`] lists them. Rules go by names and shapes, as no types are known here; where a name may mean
-//! two things they say nothing. What broke a rule when it was made stands in `exceptions.toml`, see [`exceptions`].
+//! CONTRIBUTING.md has the reasons for the rules. Each rule is a function from the workspace to findings, in
+//! a file of its own with small sources that break it; [`RULES`] lists them. Rules use names and syntax,
+//! because types are not known here; if a name is ambiguous, they report nothing. Findings from before a rule
+//! existed are listed in `exceptions.toml`, see [`exceptions`].
 
 mod banned;
 mod circles;
@@ -31,39 +32,43 @@ use workspace::Workspace;
 const RULES: [Rule; 10] = [
     Rule {
         name: "function-length",
-        remedy: "Split it where it begins something else: at most 60 lines from `fn` to the last brace.",
+        remedy: "Split it where a new step begins: at most 60 lines from `fn` to the last brace.",
         check: functions::long,
     },
     Rule {
         name: "parameters",
-        remedy: "Give those that belong together a type, or make it a method of what has them: at most 6, without `self`.",
+        remedy: "Put parameters that belong together into a type, or make the function a method of one: at most 6, without `self`.",
         check: functions::wide,
     },
     Rule {
         name: "machine-and-cpu",
-        remedy: "Make it a method of `Kernel` or `OnCpu`, which have both.",
+        remedy: "Make it a method of `Kernel` or `OnCpu`, which contain both.",
         check: functions::machine_and_cpu,
     },
     Rule {
         name: "bool-literal",
-        remedy: "Make two functions, or give the two values names in an enum.",
+        remedy: "Make two functions, or an enum with two named values.",
         check: literals::check,
     },
-    Rule { name: "features", remedy: "Ask in policy.rs, and use the answer here.", check: features::check },
+    Rule {
+        name: "features",
+        remedy: "Read it in policy.rs, and use the decision here.",
+        check: features::check,
+    },
     Rule {
         name: "circle",
-        remedy: "Move what two of them need below both, or the decision above both: at most 6 files may need each other.",
+        remedy: "Move what two files share below both, or the decision above both: at most 6 files may need each other.",
         check: circles::check,
     },
     Rule {
         name: "parts",
-        remedy: "Move it to the part that knows it, or onto `Kernel` if it crosses parts.",
+        remedy: "Move it to the part that owns the data, or to `Kernel` if it crosses parts.",
         check: parts::check,
     },
-    Rule { name: "names-in-pages", remedy: "Name what is there now.", check: pages::check },
+    Rule { name: "names-in-pages", remedy: "Use the present name.", check: pages::check },
     Rule {
         name: "header",
-        remedy: "Open it with `//!`: what it is for, how it goes, where the kernel does it.",
+        remedy: "Begin it with a `//!` comment: its purpose, how it works, where the kernel does it.",
         check: headers::check,
     },
     Rule {
@@ -73,7 +78,7 @@ const RULES: [Rule; 10] = [
     },
 ];
 
-/// Set to take out of `exceptions.toml` what is no longer needed.
+/// An environment variable; removes unneeded lines from `exceptions.toml`.
 const SHRINK: &str = "MMTWIN_SHRINK_EXCEPTIONS";
 
 #[test]
@@ -98,9 +103,5 @@ fn the_workspace_keeps_the_rules() {
         std::fs::write(&list, exceptions.to_toml(&preface)).unwrap();
     }
     let count = complaints.len();
-    assert!(
-        complaints.is_empty(),
-        "\n{}\n\n{count} places break the rules of the house\n",
-        complaints.join("\n")
-    );
+    assert!(complaints.is_empty(), "\n{}\n\n{count} violations of the house rules\n", complaints.join("\n"));
 }

@@ -1,12 +1,13 @@
-//! What the pages name is there: paths, `Type::method`, `module::function`, and in the pages for contributors types.
+//! Names in documentation must exist: paths, `Type::method`, `module::function`, and types in the pages for
+//! contributors.
 //!
 //! ```text
-//!   `crates/mm/src/zone.rs`  `*_decisions.rs`   a file or directory; the end of a path is enough for a name without a folder
+//!   `crates/mm/src/zone.rs`  `*_decisions.rs`   a file or directory; the end of a path is enough if it has no folder
 //!   `System::may_share`  `workload::keys!`      an item of a type, module or crate of the workspace
 //!   `OnCpu`                                     a type, in ARCHITECTURE.md and CONTRIBUTING.md
 //! ```
 //!
-//! Only what stands in backquotes within a sentence is looked at. What stands in a block of code is tried by other tests.
+//! Only backquoted text within sentences is checked. Code blocks are checked by other tests.
 
 use crate::finding::Finding;
 use crate::walk::{Look, Place, walk};
@@ -14,7 +15,7 @@ use crate::workspace::{Page, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Item, Macro, Signature};
 
-/// Pages that speak of types.
+/// Pages that name types.
 const FOR_CONTRIBUTORS: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
@@ -36,7 +37,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// What stands in backquotes within sentences, with its line.
+/// The backquoted texts within sentences, with their line numbers.
 fn quoted(text: &str) -> Vec<(usize, &str)> {
     let mut quoted = Vec::new();
     let mut is_code = false;
@@ -50,10 +51,10 @@ fn quoted(text: &str) -> Vec<(usize, &str)> {
     quoted
 }
 
-/// What the workspace defines.
+/// The names that the workspace defines.
 #[derive(Default)]
 struct Names {
-    /// By the type, module or crate: what is in it.
+    /// The members of each type, module or crate.
     members: BTreeMap<String, BTreeSet<String>>,
     types: BTreeSet<String>,
     module: String,
@@ -79,7 +80,7 @@ impl Names {
         }
     }
 
-    /// Why `text` names nothing, if it looks as if it should.
+    /// The reason why `text` refers to nothing, if it looks as if it should.
     fn missing(&self, workspace: &Workspace, page: &Page, text: &str) -> Option<String> {
         if is_path(workspace, text) {
             return (!is_there(&workspace.files, text)).then(|| format!("there is no {text}"));
@@ -105,7 +106,8 @@ fn is_identifier(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// `OnCpu`, but not `VARIANTS`, `Half` or `x86`: a word of the language would be taken for a type.
+/// Whether a text looks like a type name: `OnCpu`, but not `VARIANTS` or `x86`, nor `Half`, which may be an
+/// English word.
 fn is_type_name(text: &str) -> bool {
     text.starts_with(char::is_uppercase)
         && text.chars().any(char::is_lowercase)
@@ -113,15 +115,15 @@ fn is_type_name(text: &str) -> bool {
         && !text.contains('_')
 }
 
-/// Whether a text is meant as a path of ours.
+/// Whether a text is meant as a path in the workspace.
 fn is_path(workspace: &Workspace, text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || "_-./*".contains(c));
     let begins_here = text.split_once('/').is_some_and(|(first, _)| workspace.files.contains(first));
     is_plain && (begins_here || text.ends_with(".rs"))
 }
 
-/// Whether a path names something, perhaps by a pattern, or with a word in capitals for a name; one that begins in no folder of the
-/// root may lie anywhere.
+/// Whether a path, which may be a pattern or have a word in capitals as a placeholder, exists; a path that
+/// does not begin with a folder of the root may be anywhere.
 fn is_there(files: &BTreeSet<String>, text: &str) -> bool {
     let is_word = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
     let parts = text.trim_end_matches('/').split('/').map(|part| if is_word(part) { "*" } else { part });
@@ -133,7 +135,7 @@ fn is_there(files: &BTreeSet<String>, text: &str) -> bool {
     })
 }
 
-/// Whether a path is of a pattern, in which `*` stands for anything but a slash.
+/// Whether a path matches a pattern, in which `*` stands for anything but a slash.
 fn fits(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,
@@ -173,7 +175,7 @@ impl Look for Names {
         self.add(place, name.to_string());
     }
 
-    /// What a macro defines is not known; every name in it counts.
+    /// The definitions of a macro are not known, so every name in its arguments counts.
     fn macro_call(&mut self, place: &Place, call: &Macro) {
         let mut ahead = vec![call.tokens.clone()];
         while let Some(tokens) = ahead.pop() {

@@ -1,4 +1,4 @@
-//! The parts of the memory manager stand on each other: what a part knows is written without what stands above it.
+//! Dependencies between the parts of the memory manager: a part must not name a part above it.
 //!
 //! ```text
 //!   address_space ◄─► numa
@@ -12,17 +12,17 @@
 //!          └► allocator ◄┘   frames and zones; it never looks at what is in a frame
 //! ```
 //!
-//! What crosses parts, as a fault or direct reclaim does, is written on `Kernel` and may name all of them; so a file that needs
-//! `kernel.rs` is not asked.
+//! Code that crosses parts, such as page faults and direct reclaim, consists of methods of `Kernel` and may
+//! name all parts, so files that name `kernel.rs` are not checked.
 
 use crate::circles::Graph;
 use crate::finding::Finding;
 use crate::workspace::{Source, Workspace};
 
-/// Where the parts are.
+/// The crate of the memory manager.
 const MM: &str = "crates/mm";
 
-/// Each part with those that it may name.
+/// Each part, and the parts that it may name.
 const BELOW: [(&str, &[&str]); 7] = [
     ("allocator", &[]),
     ("lru", &["allocator"]),
@@ -54,7 +54,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
                 line: 1,
                 item: format!("needs {other}"),
                 amount: 1,
-                message: format!("{part} needs {other}, which stands above it"),
+                message: format!("{part} needs {other}, which is above it"),
             });
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_part_names_those_below_it_only() {
         assert_eq!(found("pub struct Zone;"), [""; 0]);
-        let above = "allocator needs crates/mm/src/lru/folio.rs, which stands above it";
+        let above = "allocator needs crates/mm/src/lru/folio.rs, which is above it";
         assert_eq!(found("use crate::lru::folio::Folio; pub struct Zone;"), [above]);
         let crossing = "use crate::kernel::Kernel; use crate::lru::folio::Folio; pub struct Zone;";
         assert_eq!(found(crossing), [""; 0], "what crosses parts");

@@ -1,7 +1,8 @@
-//! One walk through a source file for all rules that ask about functions, expressions or paths.
+//! A visitor of source files for all rules that look at functions, expressions or paths.
 //!
-//! A rule implements what it wants to see of [`Look`]; each time it is told the [`Place`]: in which item, and whether that is test
-//! code. What stands in a macro's parentheses is seen where it reads as expressions, as in `assert!` and `format!`.
+//! A rule implements the methods of [`Look`] that it needs; each gets the [`Place`], which says what item it
+//! is in and whether that is test code. Arguments of macros are visited if they parse as expressions, as in
+//! `assert!` and `format!`.
 
 use crate::workspace::{Source, is_under_test};
 use syn::punctuated::Punctuated;
@@ -11,12 +12,12 @@ use syn::{
     TraitItemFn, Type,
 };
 
-/// Where in a file something stands.
+/// A place in a file.
 #[derive(Clone, Default)]
 pub struct Place {
-    /// Modules, types and functions around it, the outermost first.
+    /// The enclosing modules, types and functions, outermost first.
     pub names: Vec<String>,
-    /// The type or trait whose method it is in.
+    /// The type or trait of the enclosing method.
     pub owner: Option<String>,
     pub is_test: bool,
 }
@@ -28,34 +29,34 @@ impl Place {
     }
 }
 
-/// What a rule may see.
+/// The callbacks of a rule.
 pub trait Look {
-    /// A function; `place` names it. With the lines from `fn` to the last brace.
+    /// A function; `place` includes its name. `_lines` counts from `fn` to the last brace.
     fn function(&mut self, _place: &Place, _signature: &Signature, _lines: usize) {}
     fn expression(&mut self, _place: &Place, _expression: &Expr) {}
-    /// A `let`, before what it is set to is seen.
+    /// A `let`, before its initialiser is visited.
     fn local(&mut self, _place: &Place, _local: &Local) {}
     fn macro_call(&mut self, _place: &Place, _call: &Macro) {}
     fn path(&mut self, _place: &Place, _path: &Path) {}
     fn import(&mut self, _place: &Place, _import: &ItemUse) {}
-    /// Any other item; `place` names it if it has a name.
+    /// Any other item; `place` includes its name, if it has one.
     fn item(&mut self, _place: &Place, _item: &Item) {}
-    /// A constant of a type.
+    /// An associated constant.
     fn constant(&mut self, _place: &Place, _name: &Ident) {}
 }
 
-/// Shows a file to a rule.
+/// Visits a file for a rule.
 pub fn walk(source: &Source, look: &mut dyn Look) {
     let place = Place { is_test: source.is_test, ..Place::default() };
     Walk { place, look }.visit_file(&source.syntax);
 }
 
-/// The line of a piece of syntax.
+/// The line of a syntax node.
 pub fn line_of(spanned: &impl syn::spanned::Spanned) -> usize {
     spanned.span().start().line
 }
 
-/// The name of a type, without references and parameters.
+/// The name of a type, without references and generic arguments.
 pub fn type_name(written: &Type) -> Option<String> {
     match written {
         Type::Reference(reference) => type_name(&reference.elem),

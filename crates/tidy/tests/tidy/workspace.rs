@@ -1,24 +1,24 @@
-//! The files of the workspace: Rust sources as syntax trees, pages as text, and everything else by its path.
+//! The files of the workspace: Rust sources as syntax trees, Markdown pages as text, all others by path only.
 //!
 //! ```text
-//!   crates/**.rs, fuzz/**.rs          ─► Source   parsed; test code is told from what is shipped
+//!   crates/**.rs, fuzz/**.rs          ─► Source   parsed; test code is marked
 //!   *.md, docs/src/**.md              ─► Page     text
-//!   every file, build products aside  ─► files    what a path may name
+//!   all files but build products      ─► files    paths that pages may name
 //! ```
 //!
-//! Test code is what lies in `tests/`, `benches/`, `examples/` and `fuzz/`, what only tests depend on ([`TEST_CRATES`]), and
-//! every module that is declared under `#[cfg(test)]`, with the modules in it.
+//! Test code is everything in `tests/`, `benches/`, `examples/` and `fuzz/`, in crates that only tests depend
+//! on ([`TEST_CRATES`]), and in modules declared under `#[cfg(test)]`, with their submodules.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Crates that nothing but tests depends on.
+/// Crates that only tests depend on.
 const TEST_CRATES: [&str; 2] = ["crates/soak/", "crates/tidy/"];
 
 /// A Rust file.
 pub struct Source {
-    /// Its path within the workspace.
+    /// The path within the workspace.
     pub path: String,
     pub syntax: syn::File,
     pub is_test: bool,
@@ -26,22 +26,22 @@ pub struct Source {
 
 /// A page of documentation.
 pub struct Page {
-    /// Its path within the workspace.
+    /// The path within the workspace.
     pub path: String,
     pub text: String,
 }
 
-/// Everything that rules look at.
+/// The input of all rules.
 #[derive(Default)]
 pub struct Workspace {
     pub sources: Vec<Source>,
     pub pages: Vec<Page>,
-    /// Files and directories, by their paths within the workspace.
+    /// Paths of files and directories within the workspace.
     pub files: BTreeSet<String>,
 }
 
 impl Workspace {
-    /// The workspace in a directory.
+    /// Reads the workspace in a directory.
     pub fn read(root: &Path) -> Workspace {
         let mut workspace = Workspace::default();
         workspace.enter(root, "");
@@ -49,7 +49,7 @@ impl Workspace {
         workspace
     }
 
-    /// One made of paths and texts.
+    /// A workspace of these paths and texts, for tests.
     pub fn of(files: &[(&str, &str)]) -> Workspace {
         let mut workspace = Workspace::default();
         for (path, text) in files {
@@ -114,21 +114,22 @@ impl Workspace {
     }
 }
 
-/// Whether all that lies at a path is test code.
+/// Whether everything at a path is test code.
 fn is_of_tests(path: &str) -> bool {
     ["/tests/", "/benches/", "/examples/"].iter().any(|folder| path.contains(folder))
         || path.starts_with("fuzz/")
         || TEST_CRATES.iter().any(|name| path.starts_with(name))
 }
 
-/// Where the files of the modules lie that a file declares: beside `mod.rs`, `lib.rs` and `main.rs`, and below all others.
+/// The directory of the modules that a file declares: its own directory for `mod.rs`, `lib.rs` and `main.rs`,
+/// else the directory of its name.
 pub fn folder_of_modules(path: &str) -> &str {
     let stem = path.trim_end_matches(".rs");
     let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
     if ["mod", "lib", "main"].contains(&name) { folder } else { stem }
 }
 
-/// Whether attributes keep an item out of what is shipped.
+/// Whether attributes restrict an item to tests.
 pub fn is_under_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
