@@ -30,7 +30,7 @@ pub enum PlaceError {
     NoHome,
     /// Somebody else owns the directory or one above it, and could have put files there.
     #[error(
-        "{}: it belongs to user {owner}, and this runs as user {user}; who owns it could plant what is run from there; \
+        "{}: it belongs to user {owner}, and mmtwin runs as user {user}; its owner could plant programs there; \
          {remedy}", .path.display()
     )]
     Foreign {
@@ -43,7 +43,7 @@ pub enum PlaceError {
     },
     /// Others can write to the directory or to one above it.
     #[error(
-        "{}: others can write to it (mode {mode:04o}), and could plant what is run from there; `chmod go-w` it",
+        "{}: others can write to it (mode {mode:04o}), and could plant programs there; run `chmod go-w` on it",
         .path.display()
     )]
     Writable {
@@ -176,7 +176,7 @@ mod tests {
         check_one(place.path(), &metadata, owner, true, "").unwrap();
         let error = check_one(place.path(), &metadata, other, true, "use another").unwrap_err().to_string();
         assert!(
-            error.contains(&format!("belongs to user {owner}, and this runs as user {other}")),
+            error.contains(&format!("belongs to user {owner}, and mmtwin runs as user {other}")),
             "{error}"
         );
         assert!(error.ends_with("use another"), "{error}");

@@ -164,7 +164,7 @@ fn a_machine_without_cpus_is_refused() {
     assert!(text.contains("cpus = 2"));
     std::fs::write(directory.path().join("reclaim.toml"), text.replacen("cpus = 2", "cpus = 0", 1)).unwrap();
     let error = Recording::open(directory.path()).unwrap_err().to_string();
-    assert!(error.ends_with("reclaim.toml: cpus = 0: a recording has 1 to 8"), "{error}");
+    assert!(error.ends_with("reclaim.toml: cpus = 0: expected 1 to 8"), "{error}");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Emulation {
                     return Err(failed(said.filter(|said| !said.is_empty()).unwrap_or(status.to_string())));
                 }
                 None if start.elapsed() > LIMIT => {
-                    return Err(failed(format!("it was still running after {} s", LIMIT.as_secs())));
+                    return Err(failed(format!("it did not finish within {} s", LIMIT.as_secs())));
                 }
                 None => std::thread::sleep(Duration::from_millis(50)),
             }

@@ -60,7 +60,7 @@ pub enum QemuError {
     },
     /// No archive has a package of the kernel.
     #[error(
-        "no package has Linux {release}: apt knows no archive of Debian's, or that has no {prefix}*-cloud-amd64 any more; \
+        "no package has Linux {release}: apt has no Debian archive in its sources, or the archive no longer has {prefix}*-cloud-amd64; \
          put its vmlinuz and brd.ko into {}, with what `sha256sum vmlinuz brd.ko > {SUMS}` writes there", .directory.display(),
         SUMS = checksums::SUMS
     )]

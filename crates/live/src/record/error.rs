@@ -66,7 +66,7 @@ pub enum RecordError {
         source: TracefsError,
     },
     /// There is not enough memory for the ring buffers.
-    #[error("cannot make ring buffers of {kib} KiB a CPU: {source}; use a smaller --buffer")]
+    #[error("cannot make ring buffers of {kib} KiB per CPU: {source}; use a smaller --buffer")]
     Buffer {
         /// The requested size in KiB per CPU.
         kib: u64,
@@ -83,7 +83,7 @@ pub enum RecordError {
     Output(#[from] OutputError),
     /// The spool of a killed recorder is in the way.
     #[error(
-        "{} holds what an earlier recording left when it was killed; make a trace of it with `{}`, or remove the directory",
+        "{} holds the events of a recorder that was killed; recover its trace with `{}`, or remove the directory",
         .spool.display(), recover_command(.spool, .output)
     )]
     LeftOver {
@@ -96,7 +96,7 @@ pub enum RecordError {
     StillRecording(PathBuf),
     /// The spool belongs to another user.
     #[error(
-        "{} belongs to user {owner}, and this runs as another; recover it as that user, or record to another file",
+        "{} belongs to user {owner}, and mmtwin runs as another user; recover it as that user, or record to another file",
         .path.display()
     )]
     ForeignSpool { path: PathBuf, owner: u32 },
@@ -110,7 +110,7 @@ pub enum RecordError {
     #[error("{}: {source}", .path.display())]
     Spool { path: PathBuf, source: io::Error },
     /// `recording.json` of the spool does not parse.
-    #[error("{}: not the description of a recording: {source}", .path.display())]
+    #[error("{}: cannot parse the description of the recording: {source}", .path.display())]
     Manifest { path: PathBuf, source: serde_json::Error },
     /// `events/header_page` cannot be used.
     #[error(transparent)]
@@ -135,8 +135,8 @@ pub enum RecordError {
     },
     /// The recording has ended, but the trace cannot be written. Nothing is lost, because the spool is kept.
     #[error(
-        "{source}\nwhat was recorded is kept in {}; when the cause is gone, or onto another disk, \
-         make the trace with `{}`",
+        "{source}\nthe events are kept in {}; when the cause is fixed, or for another disk, \
+         write the trace with `{}`",
         .spool.display(), recover_command(.spool, .output)
     )]
     Convert {

@@ -204,7 +204,7 @@ impl Recording {
 
 /// Refuses numbers of CPUs that the file format cannot represent.
 pub(crate) fn check_cpus(cpus: u16) -> Result<(), String> {
-    if (1..=8).contains(&cpus) { Ok(()) } else { Err(format!("cpus = {cpus}: a recording has 1 to 8")) }
+    if (1..=8).contains(&cpus) { Ok(()) } else { Err(format!("cpus = {cpus}: expected 1 to 8")) }
 }
 
 impl Description {
@@ -218,7 +218,7 @@ impl Description {
         for zone in &self.zones {
             let (start, beyond) = zone.pages;
             if start < end || beyond <= start || zone.managed > beyond - start {
-                let ranges = "ranges must ascend and hold the managed pages";
+                let ranges = "ranges must ascend and be large enough for the managed pages";
                 return Err(format!("zones: {}: pages = [{start}, {beyond}]: {ranges}", zone.name));
             }
             if !(1..=1 << 15).contains(&zone.batch) || !(0..=zone.high_max).contains(&zone.high_min) {

@@ -125,7 +125,7 @@ impl Records {
         };
         let (kinds, shapes) = (section(b'K')?, section(b'O')?);
         if kinds.len() != records as usize || shapes.len() != records as usize {
-            return Err(wrong(format!("sections `K` and `O` must have {records} bytes, one a record")));
+            return Err(wrong(format!("sections `K` and `O` must have {records} bytes, one per record")));
         }
         let word = |chunk: &[u8]| chunk.first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
         Ok(Records {
@@ -168,7 +168,7 @@ impl Records {
         let order = second & 15;
         let most = if kind == Kind::Listed { LISTS - 1 } else { MOST_ORDER };
         if order > most {
-            return Err(self.wrong(format!("order or list {order}, at most {most} exists")));
+            return Err(self.wrong(format!("order or list {order} is beyond the maximum of {most}")));
         }
         let waits = kind == Kind::Free && second >> 4 == 15;
         let migratetype = if kind == Kind::Free { NO_MIGRATETYPE } else { (second >> 4) as i8 - 1 };
@@ -203,7 +203,7 @@ impl Records {
             return self
                 .predictor
                 .predict(shape)
-                .ok_or_else(|| self.wrong("nothing predicts its page frame"));
+                .ok_or_else(|| self.wrong("its page frame cannot be predicted"));
         };
         let difference = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         let pfn = i64::from(self.predictor.last(shape)).checked_add(difference);

@@ -257,16 +257,13 @@ impl Directory {
             };
             let Some((note, process)) = left else { continue };
             if let Some(process) = process {
-                say(format_args!(
-                    "process {} of mmtwin was killed; putting back what it had changed",
-                    process.pid
-                ));
+                say(format_args!("process {} of mmtwin was killed; undoing its changes", process.pid));
             }
             let status =
                 shell(note.path(), "now").stdin(Stdio::null()).status().map_err(failed("/bin/sh"))?;
             if !status.success() {
                 let note = note.path().display();
-                say(format_args!("it will be tried again the next time; remove {note} if it shall not be"));
+                say(format_args!("mmtwin will try again at its next start; remove {note} to prevent that"));
             }
         }
         Ok(())

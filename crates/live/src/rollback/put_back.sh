@@ -1,6 +1,6 @@
-# Undoes what a note tells of, the last line first, and removes the note. Arguments: the note, and
-#   when-told   say "ready" to who is at the other end of standard input, and wait until that end closes
-#   now         say what is put back
+# Undoes the changes in a note, the last line first, and removes the note. Arguments: the note, and
+#   when-told   print "ready" to the socket on standard input, and wait until its other end is closed
+#   now         print each change that is undone
 note=$1
 when=$2
 trap '' INT TERM HUP QUIT PIPE
@@ -17,7 +17,7 @@ complain() {
     failed=1
 }
 
-# Of a file that lists all words that it takes, the one in brackets.
+# The value of a setting; for a file that lists all values, the one in brackets.
 value_of() {
     now=$(cat "$1")
     case $now in
@@ -35,7 +35,7 @@ put_back_setting() {
     fi
 }
 
-# Who reads in a tracing instance at this moment, or is ending in a cgroup, is waited for.
+# Waits for readers of a tracing instance, and kills the processes in a cgroup.
 remove_kernel_directory() {
     [ -d "$1" ] || return
     tries=0
@@ -52,7 +52,7 @@ remove_kernel_directory() {
     say "$1 is removed"
 }
 
-# Where others use it by now, it is theirs.
+# If another process uses the mount, it stays.
 unmount() {
     ! umount "$1" 2>/dev/null || say "$1 is unmounted"
 }
@@ -71,7 +71,7 @@ if [ "$when" = when-told ]; then
     cat >/dev/null
 fi
 
-# The first line tells who wrote the note; one that was not finished told of nothing that was done.
+# The first line identifies the process. An incomplete last line was for a change that was not made.
 {
     IFS=$tab read -r process pid start boot
     set --
@@ -80,7 +80,7 @@ fi
     done
 } <"$note"
 
-# Settings do not outlive the kernel, and its directories neither.
+# After a reboot, settings and kernel directories do not have to be undone.
 [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ] && same_kernel=1 || same_kernel=0
 for line; do
     kind=${line%%"$tab"*}

@@ -48,9 +48,7 @@ impl Kprobes {
         let events: Vec<&str> = self.names.iter().filter_map(|name| name.rsplit('/').next()).collect();
         missed(&text, &events).ok_or(TracefsError::File {
             path,
-            source: io::Error::other(
-                "expected a line for each event, with its name, calls and calls that were missed",
-            ),
+            source: io::Error::other("expected a line for each event, with its name, hits and misses"),
         })
     }
 }

@@ -393,7 +393,7 @@ impl Program {
         with_large_folios(|| file.read_to_end(&mut self.smaps))?;
         let text = String::from_utf8_lossy(&self.smaps);
         let head = format!("{:x}-{:x} ", self.area.0, self.area.0 + self.first_part as usize * PAGE);
-        let missing = || io::Error::other(format!("/proc/self/smaps has no area {head}"));
+        let missing = || io::Error::other(format!("/proc/self/smaps has no VMA {head}"));
         let at = text.find(&head).ok_or_else(missing)?;
         let value = |name: &str| {
             let line = text[at..].lines().skip(1).find(|line| line.starts_with(name))?;

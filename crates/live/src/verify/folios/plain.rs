@@ -262,7 +262,7 @@ impl Memory for PlainMemory {
     fn configure(&mut self, configuration: &Configuration) -> Result<(), Infallible> {
         for (file, value) in configuration.files() {
             let taken = self.settings.set(&format!("transparent_hugepage/{file}"), value);
-            assert!(taken.is_ok(), "{file} = {value} is what kernels take");
+            assert!(taken.is_ok(), "kernels accept {file} = {value}");
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl Row {
         let (offset, pages) = (self.offset_kib / 4, self.kib / 4);
         if pages == 0 || pages > 1 << 16 || offset > 1 << 16 || prepopulated.iter().any(|&page| page >= pages)
         {
-            return Err(format!("{}: a VMA of 1 to 65536 pages, and pages inside it", self.case));
+            return Err(format!("{}: expected a VMA of 1 to 65536 pages, and pages inside it", self.case));
         }
         let own_faults = self.own_faults + self.second_own_faults.unwrap_or(0);
         let outcome = Outcome {

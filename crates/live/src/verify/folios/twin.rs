@@ -81,7 +81,7 @@ impl Memory for TwinMemory {
     fn configure(&mut self, configuration: &Configuration) -> Result<(), Infallible> {
         for (file, value) in configuration.files() {
             let taken = self.mm.set(&format!("transparent_hugepage/{file}"), value);
-            assert!(taken.is_ok(), "{file} = {value} is what kernels take");
+            assert!(taken.is_ok(), "kernels accept {file} = {value}");
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Memory for TwinMemory {
         Ok(self.faults_of(|twin| {
             for page in twin.area.clone() {
                 let touched = twin.mm.enter(&mut twin.machine, CPU).populate(twin.parent, page);
-                assert!(touched.is_ok(), "no case wants more memory than there is");
+                assert!(touched.is_ok(), "no case needs more memory than there is");
             }
         }))
     }
@@ -115,7 +115,7 @@ impl Memory for TwinMemory {
         Ok(self.faults_of(|twin| {
             for page in pages {
                 let touched = twin.mm.enter(&mut twin.machine, CPU).touch(id, twin.area.start + page, write);
-                assert!(touched.is_ok(), "no case wants more memory than there is");
+                assert!(touched.is_ok(), "no case needs more memory than there is");
             }
         }))
     }
@@ -123,7 +123,7 @@ impl Memory for TwinMemory {
     fn lock(&mut self) -> Result<u64, Infallible> {
         Ok(self.faults_of(|twin| {
             let locked = twin.mm.enter(&mut twin.machine, CPU).mlock(twin.parent, twin.area.clone());
-            assert!(locked.is_ok(), "no case wants more memory than there is");
+            assert!(locked.is_ok(), "no case needs more memory than there is");
         }))
     }
 

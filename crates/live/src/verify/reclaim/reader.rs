@@ -34,7 +34,8 @@ pub fn run(sequence: &str, file: &Path, group: &Path, stat_reads: u32) -> io::Re
             _ => None,
         })
         .collect();
-    let offsets = offsets.ok_or_else(|| io::Error::other(format!("{sequence} does more than read")))?;
+    let offsets =
+        offsets.ok_or_else(|| io::Error::other(format!("{sequence} has accesses other than reads")))?;
     stay_on_one_cpu()?;
     let file = File::open(file)?;
     // One page per miss: no readahead.

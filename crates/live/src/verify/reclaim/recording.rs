@@ -95,7 +95,7 @@ impl Recording {
             Some(number) => Err(RecordingError::Stream {
                 file,
                 place: format!("access {number}"),
-                problem: format!("page {}, a file has no more than {MOST_PAGES}", pages[number]),
+                problem: format!("page {}: a file has at most {MOST_PAGES} pages", pages[number]),
             }),
         }
     }
