@@ -4,12 +4,12 @@
 //! the comparisons for the report. A *subject* is the kernel, or the recording of one, that is compared at the moment.
 //!
 //! ```text
-//!   By::RunningKernel ─► an obstacle? ───► none: recorder runs the cases on this kernel ─────┐
-//!                              └ some ───────┐                                               │
-//!   By::Recordings ──────────────────────────┴► list: the recordings in the source tree ─► judge ┤
-//!   By::Emulation ─────► boots: each case in a boot of its own (emulation) ───────► judge ───┤
-//!                                                                                            ▼
-//!                                                       Hearing: entries, notes, kernels ─► Report
+//!   By::RunningKernel ─► an obstacle? ─► none: recorder runs the cases on this kernel ────────────┐
+//!                              └ some ───────┐                                                    │
+//!   By::Recordings ──────────────────────────┴► list: recordings of the source tree ───► judge ───┤
+//!   By::Emulation ─────► boots: each case in a boot of its own (emulation) ────────────► judge ───┤
+//!                                                                                                 ▼
+//!                                                            Hearing: entries, notes, kernels ─► Report
 //! ```
 //!
 //! The [`Judge`] of a mechanism knows how its cases are recorded and what is compared. The choice of the kernel, the check
