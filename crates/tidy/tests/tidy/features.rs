@@ -37,8 +37,31 @@ fn is_asked(path: &str) -> bool {
 #[derive(Default)]
 struct Groups(BTreeSet<String>);
 
+impl Groups {
+    /// Fields of structs that a macro such as `features!` declares, from its text: `reclaim : ReclaimFeatures ,`.
+    fn declared_by_macro(&mut self, text: &str) {
+        let words: Vec<&str> = text.split(|letter: char| letter.is_whitespace() || letter == ',').collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        for (at, word) in words.iter().enumerate() {
+            // With or without a space before the colon.
+            let field = match word.strip_suffix(':') {
+                Some("") => at.checked_sub(1).map(|before| words[before]),
+                field => field,
+            };
+            if let (Some(field), Some(of)) = (field, words.get(at + 1))
+                && of.ends_with("Features")
+            {
+                self.0.insert(field.into());
+            }
+        }
+    }
+}
+
 impl Look for Groups {
     fn item(&mut self, _: &Place, item: &Item) {
+        if let Item::Macro(item) = item {
+            self.declared_by_macro(&item.mac.tokens.to_string());
+        }
         let Item::Struct(item) = item else { return };
         for field in &item.fields {
             if let (Some(name), Some(of)) = (&field.ident, type_name(&field.ty))
