@@ -61,7 +61,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         terminal::say(format_args!("these tables need runs of {}", scenarios.join("; ")));
     }
     for need in needs {
-        observe(&mut observations, need.scenario, need.variants, &arguments.sweep)?;
+        observe(&mut observations, &need.scenario, need.variants, &arguments.sweep)?;
     }
     let report = Report::new(&tables, &observations);
     if arguments.sweep.json {

@@ -157,7 +157,7 @@ pub(super) fn needs(table: &str, row: &str) -> Vec<(&'static str, &'static str)>
 
 /// The kind of a cell: what a sentence says of the unpatched kernel is baseline.
 pub(super) fn kind(table: &Table, row: &Row, column: &str) -> Kind {
-    match find(&table.id, &row.variant) {
+    match find(&table.id, &row.name) {
         Some(Rule::Change(Claim(_, _, "pcp-base", _))) if column == "before" => Kind::Baseline,
         _ => row.kind,
     }
@@ -183,7 +183,7 @@ impl Claim {
 
 /// What the twin predicts for a cell of a sentence.
 pub(super) fn predict(table: &Table, row: &Row, column: &str, observations: &Observations) -> CellValue {
-    let Some(rule) = find(&table.id, &row.variant) else {
+    let Some(rule) = find(&table.id, &row.name) else {
         return CellValue::Missing("no metric stands for this sentence".into());
     };
     match rule {

@@ -104,7 +104,7 @@ pub(super) fn predict(table: &Table, index: usize, column: &str) -> CellValue {
     let row: &Row = &table.rows[index];
     let number = |value: usize| CellValue::Number(value as f64);
     let sum = || layout.members.iter().map(|member| member.3).sum();
-    match (row.variant.as_str(), column) {
+    match (row.name.as_str(), column) {
         ("summary.size", "size") => number(layout.size),
         ("summary.size", "cachelines") => number(layout.size / CACHE_LINE),
         ("summary.size", "members") => number(layout.members.len()),
@@ -113,7 +113,7 @@ pub(super) fn predict(table: &Table, index: usize, column: &str) -> CellValue {
         ("summary.sum", "sum_holes") => number(layout.holes.iter().sum()),
         ("summary.padding", "padding") => number(layout.padding),
         ("hole", "size") => {
-            let before = table.rows[..index].iter().filter(|row| row.variant == "hole").count();
+            let before = table.rows[..index].iter().filter(|row| row.name == "hole").count();
             layout
                 .holes
                 .get(before)

@@ -14,6 +14,7 @@
 //! (the layout of a structure, a constant). The overall statistics are of the former; the latter, being exact or
 //! wrong, would flatter them.
 
+mod check;
 mod claims;
 mod layout;
 mod parameters;
@@ -27,7 +28,7 @@ pub use prediction::{CellValue, Observations};
 pub use printed::Printed;
 pub use report::{Basis, Cell, Direction, Ordering, Report, Statistics, TableReport};
 pub use sources::{Need, needs};
-pub use tables::{Kind, Publication, Row, Table, TablesError, parse, present_id};
+pub use tables::{Column, Kind, PrintedAs, Publication, Row, Table, TablesError, parse, present_id};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@
 //! ```
 
 use super::prediction::{CellValue, Observations};
-use super::sources::{Measured, is_percent_of_base, relative_difference};
+use super::sources::relative_difference;
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims, layout, parameters, sources};
 use crate::statistics::{mean, quantile};
@@ -167,8 +167,7 @@ impl Report {
 
 impl TableReport {
     fn new(table: &Table, observations: &Observations) -> TableReport {
-        let measured = Measured::find(&table.id);
-        let simulated = measured.is_some() || claims::is_table(&table.id);
+        let simulated = table.is_measured() || claims::is_table(&table.id);
         let mut cells = Vec::new();
         for (index, row) in table.rows.iter().enumerate() {
             for column in row.columns(table) {
@@ -181,15 +180,15 @@ impl TableReport {
             workload: table.workload.clone(),
             basis: if simulated { Basis::Simulated } else { Basis::Computed },
             statistics: Statistics::new(cells.iter()),
-            orderings: measured.map_or(Vec::new(), |measured| Ordering::of_columns(table, measured, &cells)),
+            orderings: if table.is_measured() { Ordering::of_columns(table, &cells) } else { Vec::new() },
             cells,
         }
     }
 }
 
 impl Ordering {
-    fn of_columns(table: &Table, measured: &'static Measured, cells: &[Cell]) -> Vec<Ordering> {
-        let columns = table.metrics.iter().map(|column| column.id.as_str());
+    fn of_columns(table: &Table, cells: &[Cell]) -> Vec<Ordering> {
+        let columns = table.columns.iter().map(|column| column.id.as_str());
         let orderings = columns.map(|column| {
             let cells = cells.iter().filter(|cell| cell.metric == column);
             let values = cells.filter_map(|cell| match (Printed::parse(&cell.published), &cell.predicted) {
@@ -198,26 +197,21 @@ impl Ordering {
                 }
                 _ => None,
             });
-            Ordering::new(table, measured, column, &values.collect::<Vec<_>>())
+            Ordering::new(table, column, &values.collect::<Vec<_>>())
         });
         orderings.filter(|ordering| ordering.pairs > 0).collect()
     }
 
     /// Of rows with a name, a kind, a published and a predicted value.
-    fn new(
-        table: &Table,
-        measured: &'static Measured,
-        column: &str,
-        rows: &[(&str, Kind, Printed, f64)],
-    ) -> Ordering {
-        let run_to_run = measured.run_to_run(table, column);
+    fn new(table: &Table, column: &str, rows: &[(&str, Kind, Printed, f64)]) -> Ordering {
+        let run_to_run = table.run_to_run(column);
         let mut ordering =
             Ordering { metric: column.into(), pairs: 0, alike: 0, pairs_resolved: 0, alike_resolved: 0 };
         for (index, &(row_a, kind, a, twin_a)) in rows.iter().enumerate() {
             for &(row_b, other, b, twin_b) in &rows[index + 1..] {
                 if a.value == b.value
                     || (kind, other) == (Kind::Baseline, Kind::Baseline)
-                    || !measured.are_comparable(column, row_a, row_b)
+                    || !table.are_comparable(column, row_a, row_b)
                 {
                     continue;
                 }
@@ -240,7 +234,7 @@ fn predict(table: &Table, index: usize, column: &str, observations: &Observation
     let row = &table.rows[index];
     match table.id.as_str() {
         id if claims::is_table(id) => claims::predict(table, row, column, observations),
-        parameters::TABLE => parameters::predict(&row.variant),
+        parameters::TABLE => parameters::predict(&row.name),
         id if layout::is_layout(id) => layout::predict(table, index, column),
         _ => sources::predict(table, row, column, observations),
     }
@@ -253,9 +247,9 @@ impl Cell {
         let predicted = predict(table, index, column, observations);
         let mut cell = Cell {
             table: table.id.clone(),
-            row: row.variant.clone(),
+            row: row.name.clone(),
             metric: column.into(),
-            unit: table.metrics.iter().find(|m| m.id == column).map_or(String::new(), |m| m.unit.clone()),
+            unit: table.column(column).map_or(String::new(), |column| column.unit.clone()),
             kind,
             published: published.clone(),
             reason: None,
@@ -276,8 +270,8 @@ impl Cell {
                     Kind::Predicted if printed.value != 0.0 => cell.error = Some(off / printed.value.abs()),
                     Kind::Predicted => {}
                 }
-                if let (Kind::Predicted, Some(measured)) = (kind, Measured::find(&table.id)) {
-                    cell.judge_direction(table, measured, row, value, printed, observations);
+                if kind == Kind::Predicted && table.is_measured() {
+                    cell.judge_direction(table, row, value, printed, observations);
                 }
             }
             (CellValue::Number(value), None) => cell.same = Some(value.to_string() == *published),
@@ -290,27 +284,25 @@ impl Cell {
     fn judge_direction(
         &mut self,
         table: &Table,
-        measured: &'static Measured,
         row: &Row,
         value: f64,
         printed: Printed,
         observations: &Observations,
     ) {
         let column = self.metric.as_str();
-        let Some((base_index, base)) = measured.base(table, row) else { return };
+        let Some((base_index, base)) = table.base(row) else { return };
         let Some(base) = base.v.get(column).and_then(|text| Printed::parse(text)) else { return };
         let CellValue::Number(predicted_base) = predict(table, base_index, column, observations) else {
             return;
         };
         // A percentage of the base is rounded, the base's own 100 is not.
-        let base_half_unit = if is_percent_of_base(column) { 0.0 } else { base.half_unit };
+        let base_half_unit = if table.is_percent_of_base(column) { 0.0 } else { base.half_unit };
         let change = printed.value - base.value;
         if change.abs() <= CHANGE * base.value.abs() * (1.0 + 1e-9) {
             return;
         }
         let least = change.abs() - printed.half_unit - base_half_unit;
-        let is_more_than_noise =
-            relative_difference(printed.value, base.value) > measured.run_to_run(table, column);
+        let is_more_than_noise = relative_difference(printed.value, base.value) > table.run_to_run(column);
         self.resolved = Some(is_more_than_noise && least > CHANGE * (base.value.abs() + base_half_unit));
         let right = (value - predicted_base) * change > 0.0;
         self.direction = Some(if right { Direction::Right } else { Direction::Wrong });

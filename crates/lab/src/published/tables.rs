@@ -1,4 +1,13 @@
-//! The files with the tables as printed.
+//! The files with the tables as printed, and what of the twin stands for their rows and columns.
+//!
+//! ```text
+//!   [[table]]  id, mail, workload          scenarios, times, run_to_run     what is run for it
+//!     columns  id, unit                    quantity, printed_as             what a run measures
+//!     rows     name, kind, v (values)      variant, base                    the kernel
+//!              └── as printed ──┘          └── none of tables of sentences, layouts and parameters
+//! ```
+//!
+//! What the right half names has to be there, see [`Table::check`]: a file with a name that leads nowhere is refused.
 
 use mm::Mechanism;
 use mm::sysctl::meant;
@@ -6,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-const SCHEMA: &str = "mm-tables/1";
+const SCHEMA: &str = "mm-tables/2";
 const FILE: &str = "data/published/seed-tables.toml";
 const TEXT: &str = include_str!("../../../../data/published/seed-tables.toml");
 
@@ -101,6 +110,7 @@ pub fn parse(file: &'static str, text: &str) -> Result<Vec<Table>, TablesError> 
     if tables.schema != SCHEMA {
         return Err(wrong(format!("schema = {:?}, expected {SCHEMA:?}", tables.schema)));
     }
+    tables.table.iter().try_for_each(Table::check).map_err(wrong)?;
     Ok(tables.table)
 }
 
@@ -149,7 +159,7 @@ struct File {
     table: Vec<Table>,
 }
 
-/// A table as printed.
+/// A table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Table {
     /// Its id, such as `pcp.kbuild.numactl`.
@@ -158,19 +168,59 @@ pub struct Table {
     pub mail: String,
     /// What was run.
     pub workload: String,
+    /// What the twin runs for columns that name no scenarios of their own. Quantities of several are added up.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
+    /// How many runs its values are the sums of.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// Two rows that differ as two runs of one kernel do.
+    pub run_to_run: Option<[String; 2]>,
     /// Its columns; rows may have further ones.
-    pub metrics: Vec<Column>,
+    pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<Row>,
 }
 
+fn once() -> u32 {
+    1
+}
+
 /// A column.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Column {
     /// Its key in [`Row::v`].
     pub id: String,
+    /// Its heading as printed.
+    pub label: String,
     /// Its unit.
     pub unit: String,
+    /// What the twin runs for it in place of the table's scenarios.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
+    /// The metric or counter that stands for it.
+    pub quantity: Option<String>,
+    /// How it prints the quantity.
+    #[serde(default)]
+    pub printed_as: PrintedAs,
+    /// Why no quantity stands for it.
+    pub not_predicted: Option<String>,
+}
+
+/// How a column prints what a run measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrintedAs {
+    /// As it is.
+    #[default]
+    Itself,
+    /// In thousands.
+    Thousands,
+    /// In percent of the base row's, which then is 100 exactly.
+    PercentOfBase,
+    /// By how many percent it differs from the base row's.
+    ChangeFromBase,
 }
 
 /// Whether a row may be used for calibration.
@@ -186,8 +236,15 @@ pub enum Kind {
 /// A row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
-    /// The kernel, or the name of the sentence or fact.
-    pub variant: String,
+    /// The kernel as printed, or the name of the sentence or fact.
+    pub name: String,
+    /// The twin's variant that is this kernel.
+    pub variant: Option<String>,
+    /// The row that it is compared with, the table's first if it does not say.
+    pub base: Option<String>,
+    /// Quantities that stand for columns in this row in place of the columns' own.
+    #[serde(default)]
+    pub quantities: BTreeMap<String, String>,
     /// See [`Kind`].
     pub kind: Kind,
     /// Line of the thread where its first value stands.
@@ -196,12 +253,23 @@ pub struct Row {
     pub v: BTreeMap<String, String>,
 }
 
+impl Table {
+    /// Its column `id`; rows may have some that it does not list.
+    pub fn column(&self, id: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    /// Its row `name`.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+}
+
 impl Row {
     /// Its columns in the order of the table, then those that only this row has.
     pub fn columns<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = &'a str> {
-        let declared = table.metrics.iter().map(|column| column.id.as_str());
-        let others = self.v.keys().map(String::as_str);
-        let others = others.filter(|id| table.metrics.iter().all(|column| column.id != *id));
+        let declared = table.columns.iter().map(|column| column.id.as_str());
+        let others = self.v.keys().map(String::as_str).filter(|id| table.column(id).is_none());
         declared.chain(others).filter(|id| self.v.contains_key(*id))
     }
 }
