@@ -342,6 +342,28 @@ cost_figures! {
     }
 }
 
+impl PagingFigures {
+    fn costs(&self) -> PagingCosts {
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        PagingCosts {
+            file_read_call: time(&self.file_read_call_ns),
+            file_lookup: time(&self.file_lookup_ns),
+            file_write: time(&self.file_write_ns),
+            file_insert: time(&self.file_insert_ns),
+            file_remove: time(&self.file_remove_ns),
+            io_submit: time(&self.io_submit_ns),
+            io_complete: time(&self.io_complete_ns),
+            task_switch: time(&self.task_switch_ns),
+            lru_scan: time(&self.lru_scan_ns),
+            rmap_walk: time(&self.rmap_walk_ns),
+            pte_unmap: time(&self.pte_unmap_ns),
+            swap_out: time(&self.swap_out_ns),
+            swap_in: time(&self.swap_in_ns),
+            pte_scan: time(&self.pte_scan_ns),
+        }
+    }
+}
+
 impl BlockFigures {
     fn costs(&self, page_size: PageSize) -> BlockCosts {
         let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
@@ -487,6 +509,99 @@ pub fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(1 + text[..found?].matches('\n').count())
 }
 
+fn refuse(key: impl Into<String>, value: impl ToString, expected: &'static str) -> Result<(), ProfileError> {
+    Err(ProfileError::OutOfRange { wrong: WrongValue::new(key, value, expected), line: None })
+}
+
+impl Figure {
+    /// Whether it has a source and is a number of the range that it says.
+    fn check(&self, key: String) -> Result<(), ProfileError> {
+        let &Figure { value, range, .. } = self;
+        if self.source.trim().is_empty() {
+            return Err(ProfileError::NoSource { key, line: None, value });
+        }
+        if let Some([low, high]) = range
+            && !(0.0 <= low && low <= value && value <= high && high <= 1e9)
+        {
+            return refuse(key, format!("{value}, range {low} to {high}"), "a value within its range");
+        }
+        if !(value.is_finite() && (0.0..=1e9).contains(&value)) {
+            return refuse(key, value, "a number from 0 to 1e9");
+        }
+        Ok(())
+    }
+}
+
+impl TopologyFigures {
+    /// Whether there can be a machine of this shape.
+    fn check(&self) -> Result<(), ProfileError> {
+        if self.source.trim().is_empty() {
+            let (key, value) = ("topology.source".into(), f64::from(self.sockets));
+            return Err(ProfileError::NoSource { key, line: None, value });
+        }
+        self.check_cpus()?;
+        self.check_nodes()?;
+        if self.caches.is_empty() {
+            return refuse("topology.caches", "[]", "at least the last-level cache");
+        }
+        if let Some(cache) = self.caches.iter().find(|cache| !(1..=1 << 24).contains(&cache.kib)) {
+            return refuse("topology.caches kib", cache.kib, "1 KiB to 16 GiB");
+        }
+        Ok(())
+    }
+
+    fn check_cpus(&self) -> Result<(), ProfileError> {
+        let cpus =
+            u64::from(self.sockets) * u64::from(self.cores_per_socket) * u64::from(self.threads_per_core);
+        if !(1..=2).contains(&self.threads_per_core) {
+            return refuse("topology.threads_per_core", self.threads_per_core, "1 or 2");
+        }
+        if cpus == 0 || cpus > 8192 {
+            let value = format!("{}, of {} sockets", self.cores_per_socket, self.sockets);
+            return refuse("topology.cores_per_socket", value, "1 to 8192 logical CPUs of all sockets");
+        }
+        let is_share = |share: &f64| share.is_finite() && *share > 0.0;
+        let is_right = |turns: &TurnShares| {
+            turns.busy.len() == turns.shares.len()
+                && turns.busy.is_sorted_by(|one, next| one < next)
+                && turns.busy.iter().all(|cpu| u64::from(cpu.0) < cpus)
+                && turns.shares.iter().all(is_share)
+        };
+        if let Some(turns) = self.turn_shares.iter().find(|turns| !is_right(turns)) {
+            let expected = "busy CPUs in ascending order, and a number above 0 for each";
+            return refuse("topology.turn_shares", format!("{turns:?}"), expected);
+        }
+        Ok(())
+    }
+
+    fn check_nodes(&self) -> Result<(), ProfileError> {
+        if self.memory_only_nodes >= self.nodes.max(1) {
+            let expected = "fewer than topology.nodes, as CPUs need a node";
+            return refuse("topology.memory_only_nodes", self.memory_only_nodes, expected);
+        }
+        if self.nodes > MAX_NODES {
+            let expected = "at most 64, as many as a set of nodes can name";
+            return refuse("topology.nodes", self.nodes, expected);
+        }
+        let cores = self.sockets * self.cores_per_socket;
+        if self.nodes == 0 || !cores.is_multiple_of(u16::from(self.nodes - self.memory_only_nodes)) {
+            let expected = "a divisor of the number of cores, nodes without CPUs apart";
+            return refuse("topology.nodes", self.nodes, expected);
+        }
+        if self.node_distances.len() != usize::from(self.nodes) || !is_distance_table(&self.node_distances) {
+            let expected = "one row and one column a node, 10 from each to itself and more to the others";
+            return refuse("topology.node_distances", format!("{:?}", self.node_distances), expected);
+        }
+        if !(64..=1 << 24).contains(&self.memory_mib_per_node)
+            || self.memory_mib_per_node * u64::from(self.nodes) + MOST_HOLES_MIB >= 1 << 24
+        {
+            let expected = "at least 64 MiB, and less than 16 TiB less 16 GiB in all";
+            return refuse("topology.memory_mib_per_node", self.memory_mib_per_node, expected);
+        }
+        Ok(())
+    }
+}
+
 impl Profile {
     /// Parses and checks a profile.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
@@ -502,122 +617,41 @@ impl Profile {
 
     /// Checks that the profile describes a possible machine; [`Profile::parse`] has done so already.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let t = &self.topology;
-        let refuse = |key: &str, value: String, expected: &'static str| {
-            Err(ProfileError::OutOfRange { wrong: WrongValue::new(key, value, expected), line: None })
-        };
-        if t.source.trim().is_empty() {
-            return Err(ProfileError::NoSource {
-                key: "topology.source".into(),
-                line: None,
-                value: f64::from(t.sockets),
-            });
+        self.topology.check()?;
+        if let Some((key, value, expected)) = self.memblock.contradiction(self.topology.nodes) {
+            return refuse(format!("memblock.{key}"), value, expected);
         }
-        let cpus = u64::from(t.sockets) * u64::from(t.cores_per_socket) * u64::from(t.threads_per_core);
-        if !(1..=2).contains(&t.threads_per_core) {
-            return refuse("topology.threads_per_core", t.threads_per_core.to_string(), "1 or 2");
-        }
-        if cpus == 0 || cpus > 8192 {
-            let value = format!("{}, of {} sockets", t.cores_per_socket, t.sockets);
-            return refuse("topology.cores_per_socket", value, "1 to 8192 logical CPUs of all sockets");
-        }
-        let is_share = |share: &f64| share.is_finite() && *share > 0.0;
-        let is_right = |turns: &TurnShares| {
-            turns.busy.len() == turns.shares.len()
-                && turns.busy.is_sorted_by(|one, next| one < next)
-                && turns.busy.iter().all(|cpu| u64::from(cpu.0) < cpus)
-                && turns.shares.iter().all(is_share)
-        };
-        if let Some(turns) = t.turn_shares.iter().find(|turns| !is_right(turns)) {
-            let expected = "busy CPUs in ascending order, and a number above 0 for each";
-            return refuse("topology.turn_shares", format!("{turns:?}"), expected);
-        }
-        let cores = t.sockets * t.cores_per_socket;
-        if t.memory_only_nodes >= t.nodes.max(1) {
-            let expected = "fewer than topology.nodes, as CPUs need a node";
-            return refuse("topology.memory_only_nodes", t.memory_only_nodes.to_string(), expected);
-        }
-        if t.nodes > MAX_NODES {
-            return refuse(
-                "topology.nodes",
-                t.nodes.to_string(),
-                "at most 64, as many as a set of nodes can name",
-            );
-        }
-        if t.nodes == 0 || !cores.is_multiple_of(u16::from(t.nodes - t.memory_only_nodes)) {
-            let expected = "a divisor of the number of cores, nodes without CPUs apart";
-            return refuse("topology.nodes", t.nodes.to_string(), expected);
-        }
-        if t.node_distances.len() != usize::from(t.nodes) || !is_distance_table(&t.node_distances) {
-            return refuse(
-                "topology.node_distances",
-                format!("{:?}", t.node_distances),
-                "one row and one column a node, 10 from each to itself and more to the others",
-            );
-        }
-        if !(64..=1 << 24).contains(&t.memory_mib_per_node)
-            || t.memory_mib_per_node * u64::from(t.nodes) + MOST_HOLES_MIB >= 1 << 24
-        {
-            return refuse(
-                "topology.memory_mib_per_node",
-                t.memory_mib_per_node.to_string(),
-                "at least 64 MiB, and less than 16 TiB less 16 GiB in all",
-            );
-        }
-        if t.caches.is_empty() {
-            return refuse("topology.caches", "[]".into(), "at least the last-level cache");
-        }
-        if let Some(cache) = t.caches.iter().find(|cache| !(1..=1 << 24).contains(&cache.kib)) {
-            return refuse("topology.caches kib", cache.kib.to_string(), "1 KiB to 16 GiB");
-        }
-        if let Some((key, value, expected)) = self.memblock.contradiction(t.nodes) {
-            return refuse(&format!("memblock.{key}"), value, expected);
-        }
-        for (key, figure) in self.figures() {
-            if figure.source.trim().is_empty() {
-                return Err(ProfileError::NoSource { key, line: None, value: figure.value });
-            }
-            if let Some([low, high]) = figure.range
-                && !(0.0 <= low && low <= figure.value && figure.value <= high && high <= 1e9)
-            {
-                return refuse(
-                    &key,
-                    format!("{}, range {low} to {high}", figure.value),
-                    "a value within its range",
-                );
-            }
-            if !(figure.value.is_finite() && (0.0..=1e9).contains(&figure.value)) {
-                return refuse(&key, figure.value.to_string(), "a number from 0 to 1e9");
-            }
-        }
+        self.figures().into_iter().try_for_each(|(key, figure)| figure.check(key))?;
         for (name, device) in &self.devices {
             if let Some((key, value, expected)) = device.contradiction() {
-                return refuse(&format!("devices.{name}.{key}"), value.to_string(), expected);
+                return refuse(format!("devices.{name}.{key}"), value, expected);
             }
         }
-        for (key, figure) in self.figures() {
-            if !key.ends_with("_gb_per_second") {
-                continue;
-            }
-            if figure.value < 1e-3 {
-                return refuse(&key, figure.value.to_string(), "at least 0.001");
-            }
-            if self.numa.is_none() {
-                let expected = "a rate is of use only with [numa]; add that, or leave this out";
-                return refuse(&key, figure.value.to_string(), expected);
-            }
-        }
+        self.check_rates()?;
         self.check_ways()?;
         if let Some(blocks) = &self.blocks
             && blocks.clear_l2_kib.value < blocks.clear_l1_kib.value
         {
-            let value = blocks.clear_l2_kib.value.to_string();
-            return refuse("blocks.clear_l2_kib", value, "at least blocks.clear_l1_kib");
+            return refuse("blocks.clear_l2_kib", blocks.clear_l2_kib.value, "at least blocks.clear_l1_kib");
         }
-        for key in ["smt_slowdown", "speed"] {
-            let value = if key == "speed" { self.costs.speed.value } else { self.costs.smt_slowdown.value };
-            if !(0.05..=20.0).contains(&value) {
-                return refuse(&format!("costs.{key}"), value.to_string(), "a factor from 0.05 to 20");
+        for (key, factor) in [("smt_slowdown", &self.costs.smt_slowdown), ("speed", &self.costs.speed)] {
+            if !(0.05..=20.0).contains(&factor.value) {
+                return refuse(format!("costs.{key}"), factor.value, "a factor from 0.05 to 20");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether bytes go anywhere at the rates of memory and links.
+    fn check_rates(&self) -> Result<(), ProfileError> {
+        let figures = self.figures().into_iter();
+        for (key, rate) in figures.filter(|(key, _)| key.ends_with("_gb_per_second")) {
+            if rate.value < 1e-3 {
+                return refuse(key, rate.value, "at least 0.001");
+            }
+            if self.numa.is_none() {
+                let expected = "a rate is of use only with [numa]; add that, or leave this out";
+                return refuse(key, rate.value, expected);
             }
         }
         Ok(())
@@ -761,22 +795,7 @@ impl Profile {
             socket_call: time(&c.socket_call_ns),
             smt_slowdown: c.smt_slowdown.value,
             speed: c.speed.value,
-            paging: self.paging.as_ref().map(|paging| PagingCosts {
-                file_read_call: time(&paging.file_read_call_ns),
-                file_lookup: time(&paging.file_lookup_ns),
-                file_write: time(&paging.file_write_ns),
-                file_insert: time(&paging.file_insert_ns),
-                file_remove: time(&paging.file_remove_ns),
-                io_submit: time(&paging.io_submit_ns),
-                io_complete: time(&paging.io_complete_ns),
-                task_switch: time(&paging.task_switch_ns),
-                lru_scan: time(&paging.lru_scan_ns),
-                rmap_walk: time(&paging.rmap_walk_ns),
-                pte_unmap: time(&paging.pte_unmap_ns),
-                swap_out: time(&paging.swap_out_ns),
-                swap_in: time(&paging.swap_in_ns),
-                pte_scan: time(&paging.pte_scan_ns),
-            }),
+            paging: self.paging.as_ref().map(PagingFigures::costs),
             numa: self.numa.as_ref().map(|numa| numa.costs(self.page_size)),
             blocks: self.blocks.as_ref().map(|blocks| blocks.costs(self.page_size)),
             links: self.links.iter().map(|(&link, figures)| (link, figures.costs(self.page_size))).collect(),
