@@ -258,6 +258,7 @@ enum Step {
     Released,
     Staying,
     Passes,
+    Ended,
 }
 
 /// The streaming threads of a program.
@@ -321,73 +322,66 @@ impl Stream {
             self.pins.retain(|&(other, _)| other > from);
             return Some(Operation::Pin(Some(Affinity::FirstCpuOf(node))));
         }
-        loop {
-            match self.step {
-                Step::Start => {
-                    if now < self.computes_until {
-                        return Some(Operation::Compute {
-                            nanoseconds: COMPUTE.min(self.computes_until - now),
-                        });
-                    }
-                    if std::mem::take(&mut self.maps) {
-                        return Some(Operation::Map { area: self.area });
-                    }
-                    self.step = Step::Binds;
-                    if let Some(first) = self.first {
-                        let node = (self.number as u8).wrapping_add(first.shift);
-                        return Some(Operation::Pin(Some(first.affinity(node))));
-                    }
-                }
-                Step::Binds => {
-                    self.step = Step::First;
-                    if self.binds {
-                        return Some(Operation::SetMempolicy(Some(0)));
-                    }
-                }
-                Step::First => {
-                    if let Some(part) = self.part(0) {
-                        return Some(part);
-                    }
-                    self.step = Step::Unbinds;
-                    if self.barrier {
-                        return Some(Operation::Barrier);
-                    }
-                }
-                Step::Unbinds => {
-                    self.step = if self.first.is_some() { Step::Bound } else { Step::Passes };
-                    if self.binds {
-                        return Some(Operation::SetMempolicy(None));
-                    }
-                }
-                Step::Bound => {
-                    self.step = Step::Staying;
-                    let first = self.first.expect("it was bound for its first pass");
-                    self.stay_until = now + first.stay_milliseconds * 1_000_000;
-                    return Some(Operation::Pin(Some(first.affinity(self.number as u8))));
-                }
-                Step::Staying => {
-                    if now >= self.stay_until {
-                        self.at = 0;
-                        self.step = Step::Released;
-                    } else if let Some(part) = self.part(1) {
-                        return Some(part);
-                    }
-                }
-                Step::Released => {
-                    self.step = Step::Passes;
-                    return Some(Operation::Pin(None));
-                }
-                Step::Passes => {
-                    if self.done == self.loops {
-                        return None;
-                    }
-                    if let Some(part) = self.part(1) {
-                        return Some(part);
-                    }
-                    self.done += 1;
-                    return Some(Operation::TransactionEnd);
-                }
+        while self.step != Step::Ended {
+            if let Some(operation) = self.take_step(now) {
+                return Some(operation);
             }
+        }
+        None
+    }
+
+    /// What it does now at its step; none where that is nothing, and the next step is due.
+    #[inline]
+    fn take_step(&mut self, now: u64) -> Option<Operation> {
+        match self.step {
+            Step::Start if now < self.computes_until => {
+                Some(Operation::Compute { nanoseconds: COMPUTE.min(self.computes_until - now) })
+            }
+            Step::Start => {
+                if std::mem::take(&mut self.maps) {
+                    return Some(Operation::Map { area: self.area });
+                }
+                self.step = Step::Binds;
+                let node = |first: &FirstPass| (self.number as u8).wrapping_add(first.shift);
+                self.first.map(|first| Operation::Pin(Some(first.affinity(node(&first)))))
+            }
+            Step::Binds => {
+                self.step = Step::First;
+                self.binds.then_some(Operation::SetMempolicy(Some(0)))
+            }
+            Step::First => self.part(0).or_else(|| {
+                self.step = Step::Unbinds;
+                self.barrier.then_some(Operation::Barrier)
+            }),
+            Step::Unbinds => {
+                self.step = if self.first.is_some() { Step::Bound } else { Step::Passes };
+                self.binds.then_some(Operation::SetMempolicy(None))
+            }
+            Step::Bound => {
+                self.step = Step::Staying;
+                let first = self.first.expect("it was bound for its first pass");
+                self.stay_until = now + first.stay_milliseconds * 1_000_000;
+                Some(Operation::Pin(Some(first.affinity(self.number as u8))))
+            }
+            Step::Staying if now >= self.stay_until => {
+                self.at = 0;
+                self.step = Step::Released;
+                None
+            }
+            Step::Staying => self.part(1),
+            Step::Released => {
+                self.step = Step::Passes;
+                Some(Operation::Pin(None))
+            }
+            Step::Passes if self.done == self.loops => {
+                self.step = Step::Ended;
+                None
+            }
+            Step::Passes => self.part(1).or_else(|| {
+                self.done += 1;
+                Some(Operation::TransactionEnd)
+            }),
+            Step::Ended => None,
         }
     }
 }
