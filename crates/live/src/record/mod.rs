@@ -311,21 +311,8 @@ fn fill_spool(
         formats,
         cpus,
         lost: Vec::new(),
-        metadata: Metadata {
-            format: FORMAT,
-            mmtwin_version: env!("CARGO_PKG_VERSION").to_string(),
-            kernel_release: snapshot::kernel_release(),
-            command: if options.anonymize { Vec::new() } else { options.command.clone() },
-            command_task: command.pid(),
-            recorder_tasks: streams.tasks(),
-            clock: CLOCK.to_string(),
-            ended: Ending::RecorderKilled,
-            settings: snapshot::settings(),
-            caches: snapshot::caches(),
-            ..Metadata::default()
-        },
+        metadata: metadata(options, &command, &streams),
     };
-    manifest.metadata.before = snapshot::snapshot();
     instance.write("tracing_on", "1")?;
     spool.describe(&manifest)?;
     command.release().map_err(failed)?;
@@ -344,15 +331,39 @@ fn fill_spool(
     spool.describe(&manifest)?;
     drop(instance);
 
-    // A caught signal must be acted upon; once the command has exited, nothing checks for signals any more.
-    let mut status = command.wait(Duration::ZERO).map_err(failed)?;
+    let status = wait_for_end(&mut command, interruption).map_err(failed)?;
+    Ok((manifest, status))
+}
+
+/// What a trace says of a recording that begins now; of its end, that the recorder was killed, until that is known.
+fn metadata(options: &Options, command: &Command, streams: &Streams) -> Metadata {
+    Metadata {
+        format: FORMAT,
+        mmtwin_version: env!("CARGO_PKG_VERSION").to_string(),
+        kernel_release: snapshot::kernel_release(),
+        command: if options.anonymize { Vec::new() } else { options.command.clone() },
+        command_task: command.pid(),
+        recorder_tasks: streams.tasks(),
+        clock: CLOCK.to_string(),
+        ended: Ending::RecorderKilled,
+        settings: snapshot::settings(),
+        caches: snapshot::caches(),
+        before: snapshot::snapshot(),
+        ..Metadata::default()
+    }
+}
+
+/// Waits for a command that is no longer recorded. A caught signal must be acted upon; once the command has exited, nothing checks for
+/// signals any more.
+fn wait_for_end(command: &mut Command, interruption: &Interruption) -> io::Result<Option<ExitStatus>> {
+    let mut status = command.wait(Duration::ZERO)?;
     while status.is_none() && !interruption.asked() {
-        status = command.wait(REPORT).map_err(failed)?;
+        status = command.wait(REPORT)?;
     }
     if status.is_none() {
-        status = command.end().map_err(failed)?;
+        status = command.end()?;
     }
-    Ok((manifest, status))
+    Ok(status)
 }
 
 fn anonymizer(

@@ -183,20 +183,25 @@ impl Layout<Operation> {
         record: &[u8],
         names: &mut TaskNames,
     ) -> Result<Event, DecodeError> {
-        let task = self.task(record)?;
-        let operation = self.tracepoint.kind;
         let mut event = Event {
             time,
             pfn: NO_PAGE,
             argument: 0,
-            task,
+            task: self.task(record)?,
             cpu,
-            operation,
+            operation: self.tracepoint.kind,
             order: 0,
             migratetype: NO_MIGRATETYPE,
             blocked: false,
         };
-        match operation {
+        self.fill(&mut event, record)?;
+        self.see_names(time, record, names)?;
+        Ok(event)
+    }
+
+    /// Enters what `record` says of pages and tasks.
+    fn fill(&self, event: &mut Event, record: &[u8]) -> Result<(), DecodeError> {
+        match event.operation {
             Operation::Alloc => {
                 event.pfn = self.page(record)?;
                 event.order = self.order(record, 1)?;
@@ -212,7 +217,7 @@ impl Layout<Operation> {
                 event.pfn = self.page(record)?;
                 event.order = self.order(record, 1)?;
                 event.migratetype = self.migratetype(record, 2)?;
-                if operation == Operation::ZoneLocked {
+                if event.operation == Operation::ZoneLocked {
                     event.argument = self.number(record, 3)? as u32;
                 }
             }
@@ -228,20 +233,30 @@ impl Layout<Operation> {
                 ];
                 event.argument = u32::from_le_bytes(found);
             }
-            Operation::Fork => {
-                event.argument = self.number(record, 0)? as u32;
-                self.name(record, 0, 1, time, names)?;
-            }
-            Operation::Exec | Operation::VmstatUpdateStart | Operation::VmstatUpdateEnd => {}
-            Operation::Exit => self.name(record, 0, 1, time, names)?,
+            Operation::Fork => event.argument = self.number(record, 0)? as u32,
             Operation::Switch => {
                 event.blocked = self.number(record, 2)? & WAITING != 0;
                 event.argument = self.number(record, 3)? as u32;
-                self.name(record, 0, 1, time, names)?;
-                self.name(record, 3, 4, time, names)?;
+            }
+            Operation::Exec | Operation::Exit | Operation::VmstatUpdateStart | Operation::VmstatUpdateEnd => {
             }
         }
-        Ok(event)
+        Ok(())
+    }
+
+    /// Enters the names of tasks that `record` tells.
+    fn see_names(&self, time: u64, record: &[u8], names: &mut TaskNames) -> Result<(), DecodeError> {
+        let pids_and_comms: &[(usize, usize)] = match self.tracepoint.kind {
+            Operation::Fork | Operation::Exit => &[(0, 1)],
+            Operation::Switch => &[(0, 1), (3, 4)],
+            _ => &[],
+        };
+        for &(pid, comm) in pids_and_comms {
+            let task = self.number(record, pid)? as i32;
+            let comm = self.fields.get(comm).and_then(|field| field.string(record));
+            names.see(task, time, comm.ok_or(DecodeError::Short(self.tracepoint.name))?);
+        }
+        Ok(())
     }
 
     fn page(&self, record: &[u8]) -> Result<u32, DecodeError> {
@@ -260,19 +275,5 @@ impl Layout<Operation> {
     fn migratetype(&self, record: &[u8], field: usize) -> Result<i8, DecodeError> {
         let migratetype = self.number(record, field)?;
         i8::try_from(migratetype as i64).map_err(|_| self.value("migratetype", migratetype))
-    }
-
-    fn name(
-        &self,
-        record: &[u8],
-        pid: usize,
-        comm: usize,
-        time: u64,
-        names: &mut TaskNames,
-    ) -> Result<(), DecodeError> {
-        let task = self.number(record, pid)? as i32;
-        let comm = self.fields.get(comm).and_then(|field| field.string(record));
-        names.see(task, time, comm.ok_or(DecodeError::Short(self.tracepoint.name))?);
-        Ok(())
     }
 }
