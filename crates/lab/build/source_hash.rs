@@ -46,16 +46,23 @@ const DIRECTORIES: &[&str] = &["data"];
 pub fn files(root: &Path) -> io::Result<Vec<String>> {
     let mut files: Vec<String> = FILES.iter().map(|file| file.to_string()).collect();
     for tree in TREES {
-        enter(root, tree, true, &mut files)?;
+        enter(root, tree, Counted::WholeTree, &mut files)?;
     }
     for directory in DIRECTORIES {
-        enter(root, directory, false, &mut files)?;
+        enter(root, directory, Counted::FilesOnly, &mut files)?;
     }
     files.sort();
     Ok(files)
 }
 
-fn enter(root: &Path, directory: &str, whole_tree: bool, files: &mut Vec<String>) -> io::Result<()> {
+/// What of a directory counts.
+#[derive(Clone, Copy)]
+enum Counted {
+    WholeTree,
+    FilesOnly,
+}
+
+fn enter(root: &Path, directory: &str, counted: Counted, files: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(directory))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -64,10 +71,10 @@ fn enter(root: &Path, directory: &str, whole_tree: bool, files: &mut Vec<String>
             continue;
         }
         let path = format!("{directory}/{name}");
-        match entry.file_type()?.is_dir() {
-            true if whole_tree => enter(root, &path, true, files)?,
-            true => {}
-            false => files.push(path),
+        match (entry.file_type()?.is_dir(), counted) {
+            (true, Counted::WholeTree) => enter(root, &path, counted, files)?,
+            (true, Counted::FilesOnly) => {}
+            (false, _) => files.push(path),
         }
     }
     Ok(())

@@ -126,9 +126,15 @@ fn gaps(runs: &Runs, arm: &str) -> Vec<f64> {
     of("folios-v2-simple").iter().zip(of("folios-v2")).map(|(simple, v2)| simple - v2).collect()
 }
 
-fn effect(of: impl Into<String>, first: &[f64], second: &[f64], or_none: bool) -> Option<Effect> {
+/// From `first` to `second` there is more of it.
+fn more(of: &str, first: &[f64], second: &[f64]) -> Option<Effect> {
     let same = first.len() == second.len() && !first.is_empty();
-    same.then(|| Effect { of: of.into(), change: change(first, second), or_none })
+    same.then(|| Effect { of: of.into(), change: change(first, second), or_none: false })
+}
+
+/// From `first` to `second` there is no less of it.
+fn no_less(of: &str, first: &[f64], second: &[f64]) -> Option<Effect> {
+    more(of, first, second).map(|effect| Effect { or_none: true, ..effect })
 }
 
 fn finding(name: &'static str, statement: &'static str, effects: Vec<Option<Effect>>) -> Option<Finding> {
@@ -144,10 +150,10 @@ fn finding(name: &'static str, statement: &'static str, effects: Vec<Option<Effe
 
 /// The test of each hypothesis whose arms were run.
 pub fn findings(runs: &Runs) -> Vec<Finding> {
-    let steps = |metric: Metric, or_none| {
+    let steps = |metric: Metric, effect: fn(&str, &[f64], &[f64]) -> Option<Effect>| {
         [("folios-v2", "folios-v3"), ("folios-v3", "folios-v2-simple")].map(|(from, to)| {
             let of = format!("{}, {from} to {to}", metric.label);
-            effect(of, &values(runs, LONGEST, from, metric), &values(runs, LONGEST, to, metric), or_none)
+            effect(&of, &values(runs, LONGEST, from, metric), &values(runs, LONGEST, to, metric))
         })
     };
     let none = |gaps: &[f64]| vec![0.0; gaps.len()];
@@ -155,18 +161,18 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
         ["equilibrium", "equilibrium-97", "equilibrium-cache", "equilibrium-zram", "equilibrium-direct"]
             .map(|arm| gaps(runs, arm));
     let half: Vec<f64> = gap.iter().map(|gap| gap / 2.0).collect();
-    let mut long_run = steps(PREFERRED_SUCCESS, true).to_vec();
-    long_run.extend(steps(PREFERRED_FOLIOS, true));
+    let mut long_run = steps(PREFERRED_SUCCESS, no_less).to_vec();
+    long_run.extend(steps(PREFERRED_FOLIOS, no_less));
     [
         finding(
             "H1",
             "more fallback orders reach equilibrium sooner: folios-v2 before folios-v3 before folios-v2-simple",
-            steps(EQUILIBRIUM_TIME, false).to_vec(),
+            steps(EQUILIBRIUM_TIME, more).to_vec(),
         ),
         finding(
             "H2, early",
             "after 10 to 20 turnovers they have no more of the preferred order: folios-v2 <= folios-v3 <= folios-v2-simple",
-            steps(PREFERRED_SUCCESS_EARLY, true).to_vec(),
+            steps(PREFERRED_SUCCESS_EARLY, no_less).to_vec(),
         ),
         finding(
             "H2",
@@ -177,22 +183,22 @@ pub fn findings(runs: &Runs) -> Vec<Finding> {
             "H3",
             "with files of many orders in memory folios-v2-simple gains less over folios-v2, and still gains",
             vec![
-                effect("gain without files less gain with them", &cache, &gap, false),
-                effect("gain with files", &none(&cache), &cache, false),
+                more("gain without files less gain with them", &cache, &gap),
+                more("gain with files", &none(&cache), &cache),
             ],
         ),
         finding(
             "H4",
             "with zram folios-v2-simple gains more over folios-v2",
             vec![
-                effect("gain with zram less gain without, 95 % in use", &gap, &zram, false),
-                effect("gain with zram less gain without, 97 % in use", &full, &zram, false),
+                more("gain with zram less gain without, 95 % in use", &gap, &zram),
+                more("gain with zram less gain without, 97 % in use", &full, &zram),
             ],
         ),
         finding(
             "H5",
             "compaction in faults takes away more than half of what folios-v2-simple gains over folios-v2",
-            vec![effect("half of the gain less the gain with it", &direct, &half, false)],
+            vec![more("half of the gain less the gain with it", &direct, &half)],
         ),
     ]
     .into_iter()
@@ -222,20 +228,31 @@ mod tests {
     use super::*;
     use sim::outcome::Outcome;
 
-    fn of(difference: f64, or_none: bool) -> Effect {
+    /// Values of several seeds, and the same with all of them larger by `difference`.
+    fn differing(difference: f64) -> [Vec<f64>; 2] {
         let first: Vec<f64> = (0..8).map(|i| 50.0 + f64::from(i % 3)).collect();
-        let second: Vec<f64> = first.iter().map(|value| value + difference).collect();
-        effect("", &first, &second, or_none).unwrap()
+        let second = first.iter().map(|value| value + difference).collect();
+        [first, second]
+    }
+
+    fn more_by(difference: f64) -> Effect {
+        let [first, second] = differing(difference);
+        more("", &first, &second).unwrap()
+    }
+
+    fn no_less_by(difference: f64) -> Effect {
+        let [first, second] = differing(difference);
+        no_less("", &first, &second).unwrap()
     }
 
     #[test]
     fn a_statement_is_as_good_as_its_worst_effect() {
         let verdict =
             |effects: Vec<Effect>| finding("", "", effects.into_iter().map(Some).collect()).unwrap().verdict;
-        assert_eq!(verdict(vec![of(5.0, false)]), Verdict::Held);
-        assert_eq!(verdict(vec![of(5.0, false), of(-5.0, true)]), Verdict::Refuted);
-        assert_eq!(verdict(vec![of(0.0, false), of(5.0, false)]), Verdict::Undecided);
-        assert_eq!(verdict(vec![of(0.0, true)]), Verdict::Held);
+        assert_eq!(verdict(vec![more_by(5.0)]), Verdict::Held);
+        assert_eq!(verdict(vec![more_by(5.0), no_less_by(-5.0)]), Verdict::Refuted);
+        assert_eq!(verdict(vec![more_by(0.0), more_by(5.0)]), Verdict::Undecided);
+        assert_eq!(verdict(vec![no_less_by(0.0)]), Verdict::Held);
     }
 
     /// Records of an arm in which `metric` is about `value` for each variant, with a difference of one or two
