@@ -157,11 +157,11 @@ impl Features {
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
         hugetlb: HugetlbFeatures::BASE,
-        reclaim: ReclaimFeatures::G65,
-        readahead: ReadaheadFeatures::V6_6,
-        numa: NumaFeatures::R66,
-        sched: SchedFeatures::R61,
-        folios: FolioFeatures::P0,
+        reclaim: ReclaimFeatures::MAINLINE_6_5,
+        readahead: ReadaheadFeatures::MAINLINE_6_6,
+        numa: NumaFeatures::MAINLINE_6_6,
+        sched: SchedFeatures::MAINLINE_6_1,
+        folios: FolioFeatures::BASE,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -177,19 +177,23 @@ impl Features {
     pub(crate) const PATCH10: Features = Features { free_memory: FreeMemory::Count, ..Features::PATCH9 };
     pub(crate) const MAINLINE_6_1: Features = Features {
         boost_wakes_if_asked: false,
-        reclaim: ReclaimFeatures::G61_LATE,
-        readahead: ReadaheadFeatures::V6_1,
-        numa: NumaFeatures::B0,
+        reclaim: ReclaimFeatures::MAINLINE_6_1,
+        readahead: ReadaheadFeatures::MAINLINE_6_1,
+        numa: NumaFeatures::BASE,
         ..Features::BASE
     };
     /// Unlike 6.1.y, this release was never given the 6.7 fixes of the multi-gen LRU.
     pub(crate) const MAINLINE_6_2: Features =
-        Features { reclaim: ReclaimFeatures::G62, ..Features::MAINLINE_6_1 };
+        Features { reclaim: ReclaimFeatures::MAINLINE_6_2, ..Features::MAINLINE_6_1 };
     pub(crate) const MAINLINE_6_3: Features =
-        Features { reclaim: ReclaimFeatures::G63, ..Features::MAINLINE_6_2 };
-    pub(crate) const MAINLINE_6_4: Features = Features { numa: NumaFeatures::P4, ..Features::MAINLINE_6_3 };
-    pub(crate) const MAINLINE_6_5: Features =
-        Features { readahead: ReadaheadFeatures::V6_1, numa: NumaFeatures::P4, ..Features::BASE };
+        Features { reclaim: ReclaimFeatures::MAINLINE_6_3, ..Features::MAINLINE_6_2 };
+    pub(crate) const MAINLINE_6_4: Features =
+        Features { numa: NumaFeatures::VMA_SCANNING_4, ..Features::MAINLINE_6_3 };
+    pub(crate) const MAINLINE_6_5: Features = Features {
+        readahead: ReadaheadFeatures::MAINLINE_6_1,
+        numa: NumaFeatures::VMA_SCANNING_4,
+        ..Features::BASE
+    };
     pub(crate) const MAINLINE_6_7: Features = Features {
         free_high_batch: Some(CacheRule::LastLevelOverThreeBatches),
         auto_tuning: Some(Decay::Eighth),
@@ -197,22 +201,22 @@ impl Features {
         shrink_at_least_batch: true,
         vmstat_requeued_while_expiring: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
-        reclaim: ReclaimFeatures::G67,
-        numa: NumaFeatures::M67,
+        reclaim: ReclaimFeatures::MAINLINE_6_7,
+        numa: NumaFeatures::MAINLINE_6_7,
         ..Features::PATCH10
     };
     pub(crate) const MAINLINE_6_8: Features = Features {
         folios: FolioFeatures::MAINLINE_6_8,
-        readahead: ReadaheadFeatures::V6_8,
-        numa: NumaFeatures::R67,
+        readahead: ReadaheadFeatures::MAINLINE_6_8,
+        numa: NumaFeatures::MAINLINE_6_8,
         ..Features::MAINLINE_6_7
     };
     pub(crate) const MAINLINE_6_9: Features = Features {
         folio_batch: 31,
         hugetlb: HugetlbFeatures::MAINLINE_6_9,
-        reclaim: ReclaimFeatures::G69,
+        reclaim: ReclaimFeatures::MAINLINE_6_9,
         folios: FolioFeatures::MAINLINE_6_9,
-        readahead: ReadaheadFeatures::V6_9,
+        readahead: ReadaheadFeatures::MAINLINE_6_9,
         ..Features::MAINLINE_6_8
     };
     pub(crate) const MAINLINE_6_10: Features = Features {
@@ -222,33 +226,33 @@ impl Features {
         pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
         folios: FolioFeatures::MAINLINE_6_10,
-        numa: NumaFeatures::R610,
+        numa: NumaFeatures::MAINLINE_6_10,
         ..Features::MAINLINE_6_9
     };
     pub(crate) const MAINLINE_6_11: Features = Features {
         folios: FolioFeatures::MAINLINE_6_11,
-        readahead: ReadaheadFeatures::V6_11,
+        readahead: ReadaheadFeatures::MAINLINE_6_11,
         ..Features::MAINLINE_6_10
     };
     /// Includes what the stable series took from later kernels up to 6.12.95.
     pub(crate) const MAINLINE_6_12: Features = Features {
         free_highatomic_counter: true,
-        reclaim: ReclaimFeatures::G612,
-        readahead: ReadaheadFeatures::V6_13,
-        numa: NumaFeatures::Y612,
+        reclaim: ReclaimFeatures::MAINLINE_6_12,
+        readahead: ReadaheadFeatures::MAINLINE_6_13,
+        numa: NumaFeatures::MAINLINE_6_12,
         hugetlb: HugetlbFeatures::MAINLINE_6_12,
         folios: FolioFeatures::MAINLINE_6_12,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_13: Features = Features {
         zoneinfo_prints_bounds: true,
-        reclaim: ReclaimFeatures::G613,
+        reclaim: ReclaimFeatures::MAINLINE_6_13,
         folios: FolioFeatures::MAINLINE_6_13,
         ..Features::MAINLINE_6_12
     };
     pub(crate) const MAINLINE_6_14: Features = Features {
-        reclaim: ReclaimFeatures::G614,
-        readahead: ReadaheadFeatures::V6_14,
+        reclaim: ReclaimFeatures::MAINLINE_6_14,
+        readahead: ReadaheadFeatures::MAINLINE_6_14,
         folios: FolioFeatures::MAINLINE_6_14,
         ..Features::MAINLINE_6_13
     };
@@ -259,40 +263,40 @@ impl Features {
         ..Features::MAINLINE_6_14
     };
     pub(crate) const MAINLINE_6_16: Features =
-        Features { late_free_high: true, numa: NumaFeatures::C616, ..Features::MAINLINE_6_15 };
+        Features { late_free_high: true, numa: NumaFeatures::MAINLINE_6_16, ..Features::MAINLINE_6_15 };
     pub(crate) const MAINLINE_6_17: Features = Features {
-        readahead: ReadaheadFeatures::V6_17,
-        reclaim: ReclaimFeatures::G617,
+        readahead: ReadaheadFeatures::MAINLINE_6_17,
+        reclaim: ReclaimFeatures::MAINLINE_6_17,
         ..Features::MAINLINE_6_16
     };
     pub(crate) const MAINLINE_6_18: Features = Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_18,
-        numa: NumaFeatures::C618,
+        numa: NumaFeatures::MAINLINE_6_18,
         folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17
     };
     pub(crate) const MAINLINE_6_19: Features = Features {
         chunked_bulk_free: true,
         boosted_runs_fail: false,
-        numa: NumaFeatures::C619,
+        numa: NumaFeatures::MAINLINE_6_19,
         ..Features::MAINLINE_6_18
     };
     pub(crate) const MAINLINE_7_0: Features =
         Features { folios: FolioFeatures::MAINLINE_7_0, ..Features::MAINLINE_6_19 };
     pub(crate) const MAINLINE_7_1: Features = Features {
         hugetlb: HugetlbFeatures::MAINLINE_7_1,
-        reclaim: ReclaimFeatures::G71,
+        reclaim: ReclaimFeatures::MAINLINE_7_1,
         folios: FolioFeatures::MAINLINE_7_1,
         ..Features::MAINLINE_7_0
     };
     pub(crate) const MAINLINE_7_2: Features = Features {
-        reclaim: ReclaimFeatures::G72,
+        reclaim: ReclaimFeatures::MAINLINE_7_2,
         folios: FolioFeatures::MAINLINE_7_2,
         ..Features::MAINLINE_7_1
     };
     /// 7.2 in its large folios, 6.19 in everything else.
-    pub(crate) const M72: Features =
+    pub(crate) const FOLIOS_7_2: Features =
         Features { folios: FolioFeatures::MAINLINE_7_2, ..Features::MAINLINE_6_19 };
 }

@@ -195,67 +195,99 @@ const RECLAIM_PATCHES: &[Variant] = &[
     classic(
         "classic",
         "before the series (6.5, 6.6), classic LRU: active and inactive lists",
-        ReclaimFeatures::G65,
+        ReclaimFeatures::MAINLINE_6_5,
     ),
-    classic("refault-distance-1-classic", "1/6 with the classic LRU", ReclaimFeatures::RFC1),
+    classic("refault-distance-1-classic", "1/6 with the classic LRU", ReclaimFeatures::REFAULT_DISTANCE_1),
     classic(
         "refault-distance-2-classic",
         "1-2/6 with the classic LRU, no decision changes",
-        ReclaimFeatures::RFC1,
+        ReclaimFeatures::REFAULT_DISTANCE_1,
     ),
     classic(
         "refault-distance-3-classic",
         "1-3/6 with the classic LRU, no decision changes",
-        ReclaimFeatures::RFC1,
+        ReclaimFeatures::REFAULT_DISTANCE_1,
     ),
     classic(
         "refault-distance-4-classic",
         "1-4/6 with the classic LRU, no decision changes",
-        ReclaimFeatures::RFC4,
+        ReclaimFeatures::REFAULT_DISTANCE_4,
     ),
     classic(
         "refault-distance-5-classic",
         "1-5/6 with the classic LRU, no decision changes",
-        ReclaimFeatures::RFC4,
+        ReclaimFeatures::REFAULT_DISTANCE_4,
     ),
     classic(
         "refault-distance-6-classic",
         "1-6/6 with the classic LRU, no decision changes",
-        ReclaimFeatures::RFC6,
+        ReclaimFeatures::REFAULT_DISTANCE_6,
     ),
-    reclaim("mglru-6.1", "multi-gen LRU of 6.1 as first released", ReclaimFeatures::G61),
-    reclaim("mglru-6.5", "before the series (6.5, 6.6): all refaults are counted", ReclaimFeatures::G65),
-    reclaim("refault-distance-1", "1/6: age counts evictions only, throttled rule", ReclaimFeatures::RFC1),
-    reclaim("refault-distance-2", "1-2/6: a helper, no decision changes", ReclaimFeatures::RFC1),
-    reclaim("refault-distance-3", "1-3/6: a constant, no decision changes", ReclaimFeatures::RFC1),
+    reclaim("mglru-6.1", "multi-gen LRU of 6.1 as first released", ReclaimFeatures::MAINLINE_6_1_0),
+    reclaim(
+        "mglru-6.5",
+        "before the series (6.5, 6.6): all refaults are counted",
+        ReclaimFeatures::MAINLINE_6_5,
+    ),
+    reclaim(
+        "refault-distance-1",
+        "1/6: age counts evictions only, throttled rule",
+        ReclaimFeatures::REFAULT_DISTANCE_1,
+    ),
+    reclaim(
+        "refault-distance-2",
+        "1-2/6: a helper, no decision changes",
+        ReclaimFeatures::REFAULT_DISTANCE_1,
+    ),
+    reclaim(
+        "refault-distance-3",
+        "1-3/6: a constant, no decision changes",
+        ReclaimFeatures::REFAULT_DISTANCE_1,
+    ),
     reclaim(
         "refault-distance-4",
         "1-4/6: a shadow of a deleted memory cgroup is never recent",
-        ReclaimFeatures::RFC4,
+        ReclaimFeatures::REFAULT_DISTANCE_4,
     ),
-    reclaim("refault-distance-5", "1-5/6: averages are atomic, no decision changes", ReclaimFeatures::RFC4),
+    reclaim(
+        "refault-distance-5",
+        "1-5/6: averages are atomic, no decision changes",
+        ReclaimFeatures::REFAULT_DISTANCE_4,
+    ),
     reclaim(
         "refault-distance-6-v3",
         "1-6/6 as posted: refault distance promotes; no refault is recent from generation 8 on",
-        ReclaimFeatures::RFC6_V3,
+        ReclaimFeatures::REFAULT_DISTANCE_6_V3,
     ),
-    reclaim("refault-distance-6", "1-6/6 as intended: recent by the stored bits", ReclaimFeatures::RFC6),
-    reclaim("mglru-6.7", "multi-gen LRU of 6.7: restored pages keep their accesses", ReclaimFeatures::G67),
-    reclaim("mglru-6.14", "multi-gen LRU of 6.14: recent by the last generations", ReclaimFeatures::G614),
+    reclaim(
+        "refault-distance-6",
+        "1-6/6 as intended: recent by the stored bits",
+        ReclaimFeatures::REFAULT_DISTANCE_6,
+    ),
+    reclaim(
+        "mglru-6.7",
+        "multi-gen LRU of 6.7: restored pages keep their accesses",
+        ReclaimFeatures::MAINLINE_6_7,
+    ),
+    reclaim(
+        "mglru-6.14",
+        "multi-gen LRU of 6.14: recent by the last generations",
+        ReclaimFeatures::MAINLINE_6_14,
+    ),
     reclaim(
         "mglru-6.17",
         "multi-gen LRU of 6.17: a batch isolates as much as the priority asks for",
-        ReclaimFeatures::G617,
+        ReclaimFeatures::MAINLINE_6_17,
     ),
     reclaim(
         "mglru-7.1",
         "multi-gen LRU of 7.1: stops at a memory cgroup once it has reclaimed enough",
-        ReclaimFeatures::G71,
+        ReclaimFeatures::MAINLINE_7_1,
     ),
     reclaim(
         "mglru-7.2",
         "multi-gen LRU of 7.2: workingset_activate counts the working set only",
-        ReclaimFeatures::G72,
+        ReclaimFeatures::MAINLINE_7_2,
     ),
 ];
 
@@ -264,41 +296,53 @@ const fn numa(name: &'static str, description: &'static str, numa: NumaFeatures)
 }
 
 const NUMA_PATCHES: &[Variant] = &[
-    numa("numa-base", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::B0),
-    numa("vma-scanning-1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::P1),
-    numa("vma-scanning-2", "1-2/4: threads scan only VMAs in which they took hint faults", NumaFeatures::P2),
-    numa("vma-scanning-3", "1-3/4: hint faults are forgotten after two windows", NumaFeatures::P3),
-    numa("vma-scanning-4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::P4),
+    numa("numa-base", "before the series (6.2): every suitable VMA is scanned", NumaFeatures::BASE),
+    numa("vma-scanning-1", "1/4: a new VMA is left alone for scan_delay_ms", NumaFeatures::VMA_SCANNING_1),
+    numa(
+        "vma-scanning-2",
+        "1-2/4: threads scan only VMAs in which they took hint faults",
+        NumaFeatures::VMA_SCANNING_2,
+    ),
+    numa(
+        "vma-scanning-3",
+        "1-3/4: hint faults are forgotten after two windows",
+        NumaFeatures::VMA_SCANNING_3,
+    ),
+    numa("vma-scanning-4", "1-4/4: PIDs are hashed (6.4 to 6.6)", NumaFeatures::VMA_SCANNING_4),
     numa(
         "partial-vmas-4",
         "windows turn before the test, skips are traced (October 2023, patches 1-4)",
-        NumaFeatures::M4,
+        NumaFeatures::PARTIAL_VMAS_4,
     ),
-    numa("partial-vmas-5", "a partly scanned VMA is finished by any thread (patch 5)", NumaFeatures::M5),
+    numa(
+        "partial-vmas-5",
+        "a partly scanned VMA is finished by any thread (patch 5)",
+        NumaFeatures::PARTIAL_VMAS_5,
+    ),
     numa(
         "partial-vmas-6",
         "no VMA is scanned twice in a sequence, and one is forced if all are skipped (patch 6)",
-        NumaFeatures::M6,
+        NumaFeatures::PARTIAL_VMAS_6,
     ),
     numa(
         "numa-6.8",
         "the first two sequences are counted from the creation of the VMA (6.8 to 6.11)",
-        NumaFeatures::R67,
+        NumaFeatures::MAINLINE_6_8,
     ),
     numa(
         "numa-6.12",
         "every VMA is scanned again after nr_threads sequences (6.12 to 6.15)",
-        NumaFeatures::Y612,
+        NumaFeatures::MAINLINE_6_12,
     ),
     numa(
         "numa-6.12.117",
         "numa-6.12, and failed migrations are forgotten once the scan period has doubled (6.12.117)",
-        NumaFeatures::Y612_LOC_CLEAR,
+        NumaFeatures::MAINLINE_6_12_117,
     ),
     numa(
         "numa-6.19",
         "no scan if the cpuset allows one node (6.16), and what changed until 6.19",
-        NumaFeatures::C619,
+        NumaFeatures::MAINLINE_6_19,
     ),
 ];
 
@@ -320,7 +364,7 @@ macro_rules! sizes {
 }
 
 const FOLIOS_PATCHES: &[Variant] = &[
-    folios("folios-base", "before the series (6.6): order 0, or 2 MiB", FolioFeatures::P0),
+    folios("folios-base", "before the series (6.6): order 0, or 2 MiB", FolioFeatures::BASE),
     folios(
         "folios-v1",
         "v1: best fit from 64 KiB down, every smaller order when none is free",
@@ -345,7 +389,7 @@ const FOLIOS_PATCHES: &[Variant] = &[
     variant(
         "folios-7.2",
         "7.2: reused in place after a fork, khugepaged collapses to every enabled size",
-        Features::M72,
+        Features::FOLIOS_7_2,
     ),
     sizes!("folios-v9-64k", "v9 with 64 KiB", "64"),
     sizes!("folios-v9-64k-32k", "v9 with 64 and 32 KiB", "64" "32"),

@@ -465,10 +465,10 @@ fn state_of(record: &Record) -> NumabState {
 fn known(kernel: Kernel, record: NumabState) -> NumabState {
     NumabState {
         next_scan: record.next_scan,
-        pids: if kernel >= Kernel::P2 { record.pids } else { [0; 2] },
-        reset_at: if kernel >= Kernel::P3 { record.reset_at } else { 0 },
-        prev_scan_seq: if kernel >= Kernel::M6 { record.prev_scan_seq } else { 0 },
-        start_scan_seq: if kernel >= Kernel::R67 { record.start_scan_seq } else { 0 },
+        pids: if kernel >= Kernel::VmaScanning2 { record.pids } else { [0; 2] },
+        reset_at: if kernel >= Kernel::VmaScanning3 { record.reset_at } else { 0 },
+        prev_scan_seq: if kernel >= Kernel::PartialVmas6 { record.prev_scan_seq } else { 0 },
+        start_scan_seq: if kernel >= Kernel::V6_8 { record.start_scan_seq } else { 0 },
     }
 }
 
@@ -549,7 +549,7 @@ fn plain() -> impl Strategy<Value = Plain> {
             u64::from(word)
                 | (0..8)
                     .filter(|pid| word >> pid & 1 != 0)
-                    .fold(0, |bits, pid| bits | numa_model::scan::bit(Kernel::P4, pid))
+                    .fold(0, |bits, pid| bits | numa_model::scan::bit(Kernel::VmaScanning4, pid))
         }),
         reset_at,
         prev_scan_seq,
@@ -607,7 +607,7 @@ proptest! {
             ..NumaSettings::default()
         };
         prop_assert_eq!(jiffies(settings.scan_delay_ms), numa_model::ticks(settings.scan_delay_ms));
-        let mut plain = Plain { records: if kernel == Kernel::B0 { vec![None; plain.areas.len()] } else { plain.records.clone() }, ..plain };
+        let mut plain = Plain { records: if kernel == Kernel::Base { vec![None; plain.areas.len()] } else { plain.records.clone() }, ..plain };
         let mut areas: Vec<Area> = plain.areas.iter().map(|(area, _)| area.clone()).collect();
         for (area, record) in areas.iter_mut().zip(&plain.records) {
             area.record = record.map(|record| Record {

@@ -46,7 +46,7 @@ features! {
 }
 
 impl SchedFeatures {
-    pub(crate) const R61: SchedFeatures = SchedFeatures {
+    pub(crate) const MAINLINE_6_1: SchedFeatures = SchedFeatures {
         placement: TaskPlacement::Swap,
         small_gain: 30,
         numa_imbalance_min: 2,

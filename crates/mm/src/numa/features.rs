@@ -97,7 +97,7 @@ features! {
 }
 
 impl NumaFeatures {
-    pub(crate) const B0: NumaFeatures = NumaFeatures {
+    pub(crate) const BASE: NumaFeatures = NumaFeatures {
         vma_scan_delay: false,
         accessing_pids: None,
         turns_windows_first: false,
@@ -115,33 +115,42 @@ impl NumaFeatures {
         folios_take_turns: false,
         counts_unlimited_promotions: false,
     };
-    pub(crate) const P1: NumaFeatures = NumaFeatures { vma_scan_delay: true, ..NumaFeatures::B0 };
-    pub(crate) const P2: NumaFeatures =
-        NumaFeatures { accessing_pids: Some(AccessingPids::OneWord), ..NumaFeatures::P1 };
-    pub(crate) const P3: NumaFeatures =
-        NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindows), ..NumaFeatures::P2 };
-    pub(crate) const P4: NumaFeatures =
-        NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindowsHashed), ..NumaFeatures::P3 };
-    pub(crate) const R66: NumaFeatures = NumaFeatures { munmap_keeps_start: false, ..NumaFeatures::P4 };
-    pub(crate) const M4: NumaFeatures = NumaFeatures { turns_windows_first: true, ..NumaFeatures::R66 };
-    pub(crate) const M5: NumaFeatures = NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::M4 };
-    pub(crate) const M6: NumaFeatures = NumaFeatures { once_a_sequence: true, ..NumaFeatures::M5 };
-    /// The state of 6.7; numa-6.8 adds what followed in 6.8.
-    pub(crate) const M67: NumaFeatures = NumaFeatures { folios_take_turns: true, ..NumaFeatures::M6 };
-    pub(crate) const R67: NumaFeatures = NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::M67 };
-    pub(crate) const R610: NumaFeatures =
-        NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::R67 };
-    pub(crate) const Y612: NumaFeatures = NumaFeatures {
+    pub(crate) const VMA_SCANNING_1: NumaFeatures =
+        NumaFeatures { vma_scan_delay: true, ..NumaFeatures::BASE };
+    pub(crate) const VMA_SCANNING_2: NumaFeatures =
+        NumaFeatures { accessing_pids: Some(AccessingPids::OneWord), ..NumaFeatures::VMA_SCANNING_1 };
+    pub(crate) const VMA_SCANNING_3: NumaFeatures =
+        NumaFeatures { accessing_pids: Some(AccessingPids::TwoWindows), ..NumaFeatures::VMA_SCANNING_2 };
+    pub(crate) const VMA_SCANNING_4: NumaFeatures = NumaFeatures {
+        accessing_pids: Some(AccessingPids::TwoWindowsHashed),
+        ..NumaFeatures::VMA_SCANNING_3
+    };
+    pub(crate) const MAINLINE_6_6: NumaFeatures =
+        NumaFeatures { munmap_keeps_start: false, ..NumaFeatures::VMA_SCANNING_4 };
+    pub(crate) const PARTIAL_VMAS_4: NumaFeatures =
+        NumaFeatures { turns_windows_first: true, ..NumaFeatures::MAINLINE_6_6 };
+    pub(crate) const PARTIAL_VMAS_5: NumaFeatures =
+        NumaFeatures { finishes_begun_vmas: true, ..NumaFeatures::PARTIAL_VMAS_4 };
+    pub(crate) const PARTIAL_VMAS_6: NumaFeatures =
+        NumaFeatures { once_a_sequence: true, ..NumaFeatures::PARTIAL_VMAS_5 };
+    pub(crate) const MAINLINE_6_7: NumaFeatures =
+        NumaFeatures { folios_take_turns: true, ..NumaFeatures::PARTIAL_VMAS_6 };
+    pub(crate) const MAINLINE_6_8: NumaFeatures =
+        NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::MAINLINE_6_7 };
+    pub(crate) const MAINLINE_6_10: NumaFeatures =
+        NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_12: NumaFeatures = NumaFeatures {
         revisits_idle_vmas: true,
         migration_keeps_cpupid: false,
         isolates_under_lock: true,
-        ..NumaFeatures::R610
+        ..NumaFeatures::MAINLINE_6_10
     };
-    pub(crate) const Y612_LOC_CLEAR: NumaFeatures = NumaFeatures { loc_clear: true, ..NumaFeatures::Y612 };
-    pub(crate) const C616: NumaFeatures =
-        NumaFeatures { skips_single_node_cpusets: true, ..NumaFeatures::Y612 };
-    pub(crate) const C618: NumaFeatures =
-        NumaFeatures { counts_unlimited_promotions: true, ..NumaFeatures::C616 };
-    pub(crate) const C619: NumaFeatures =
-        NumaFeatures { folio_test: FolioTest::SharersAlsoHuge, ..NumaFeatures::C618 };
+    pub(crate) const MAINLINE_6_12_117: NumaFeatures =
+        NumaFeatures { loc_clear: true, ..NumaFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_16: NumaFeatures =
+        NumaFeatures { skips_single_node_cpusets: true, ..NumaFeatures::MAINLINE_6_12 };
+    pub(crate) const MAINLINE_6_18: NumaFeatures =
+        NumaFeatures { counts_unlimited_promotions: true, ..NumaFeatures::MAINLINE_6_16 };
+    pub(crate) const MAINLINE_6_19: NumaFeatures =
+        NumaFeatures { folio_test: FolioTest::SharersAlsoHuge, ..NumaFeatures::MAINLINE_6_18 };
 }

@@ -76,7 +76,7 @@ pub fn unmap(kernel: Kernel, areas: &mut Vec<Area>, pages: &Range<u64>) {
             continue;
         }
         if area.start < pages.start {
-            let record = area.record.filter(|_| kernel <= Kernel::P4);
+            let record = area.record.filter(|_| kernel <= Kernel::VmaScanning4);
             left.push(area.part(area.start, pages.start, record));
         }
         if pages.end < area.end {

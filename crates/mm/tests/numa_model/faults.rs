@@ -118,7 +118,7 @@ impl Model {
             let held = process.pages.get_mut(&page).unwrap();
             held.is_hidden = false;
             let area = process.areas.iter_mut().find(|area| area.pages().contains(&page)).unwrap();
-            if kernel >= Kernel::P2
+            if kernel >= Kernel::VmaScanning2
                 && let Some(record) = &mut area.record
             {
                 record.words[1] |= bit(kernel, pid);
@@ -137,7 +137,7 @@ impl Model {
         if moves {
             self.folios[number].node = here;
             self.pages_migrated += 1;
-            if kernel >= Kernel::Y612 {
+            if kernel >= Kernel::V6_12 {
                 self.folios[number].last = UNSET;
             }
         }
@@ -306,7 +306,7 @@ impl Model {
         if local + shared == 0 {
             own.scan_period = period_max.min(2 * own.scan_period);
             self.processes[own.process].scan.next_scan = now + ticks(own.scan_period);
-            if self.kernel == Kernel::Y612LocClear {
+            if self.kernel == Kernel::V6_12_117 {
                 own.locality = [0; 2];
             }
             return;

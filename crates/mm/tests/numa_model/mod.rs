@@ -30,36 +30,36 @@ use std::ops::Range;
 /// Kernels and patches, each with all that came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
-    B0,
-    P1,
-    P2,
-    P3,
-    P4,
-    M4,
-    M5,
-    M6,
-    R67,
-    Y612,
-    /// Like `Y612`, but a failed migration is forgotten once the period has been doubled.
-    Y612LocClear,
-    C72,
+    Base,
+    VmaScanning1,
+    VmaScanning2,
+    VmaScanning3,
+    VmaScanning4,
+    PartialVmas4,
+    PartialVmas5,
+    PartialVmas6,
+    V6_8,
+    V6_12,
+    /// Like `V6_12`, but a failed migration is forgotten once the period has been doubled.
+    V6_12_117,
+    V6_19,
 }
 
 impl Kernel {
     /// All kernels, with the names of their variants.
     pub const ALL: [(Kernel, &str); 12] = [
-        (Kernel::B0, "numa-base"),
-        (Kernel::P1, "vma-scanning-1"),
-        (Kernel::P2, "vma-scanning-2"),
-        (Kernel::P3, "vma-scanning-3"),
-        (Kernel::P4, "vma-scanning-4"),
-        (Kernel::M4, "partial-vmas-4"),
-        (Kernel::M5, "partial-vmas-5"),
-        (Kernel::M6, "partial-vmas-6"),
-        (Kernel::R67, "numa-6.8"),
-        (Kernel::Y612, "numa-6.12"),
-        (Kernel::Y612LocClear, "numa-6.12.117"),
-        (Kernel::C72, "numa-6.19"),
+        (Kernel::Base, "numa-base"),
+        (Kernel::VmaScanning1, "vma-scanning-1"),
+        (Kernel::VmaScanning2, "vma-scanning-2"),
+        (Kernel::VmaScanning3, "vma-scanning-3"),
+        (Kernel::VmaScanning4, "vma-scanning-4"),
+        (Kernel::PartialVmas4, "partial-vmas-4"),
+        (Kernel::PartialVmas5, "partial-vmas-5"),
+        (Kernel::PartialVmas6, "partial-vmas-6"),
+        (Kernel::V6_8, "numa-6.8"),
+        (Kernel::V6_12, "numa-6.12"),
+        (Kernel::V6_12_117, "numa-6.12.117"),
+        (Kernel::V6_19, "numa-6.19"),
     ];
 }
 

@@ -55,7 +55,7 @@ pub struct Pass {
 
 /// The bit of a thread.
 pub fn bit(kernel: Kernel, pid: u32) -> u64 {
-    if kernel < Kernel::P4 {
+    if kernel < Kernel::VmaScanning4 {
         return 1 << (pid % 64);
     }
     let product = u64::from(pid) * 0x61C8_8647 % (1 << 32);
@@ -104,7 +104,7 @@ pub fn pass(
                 done.told.push((area.start, Reason::Inaccessible));
                 continue;
             }
-            if kernel >= Kernel::P1 {
+            if kernel >= Kernel::VmaScanning1 {
                 let next_scan = began + ticks(settings.scan_delay_ms);
                 let mut record = area.record.unwrap_or(Record {
                     next_scan,
@@ -119,23 +119,23 @@ pub fn pass(
                     continue;
                 }
                 let turns = scan.scan_seq != 0 && now > record.reset_at;
-                if turns && kernel >= Kernel::M4 {
+                if turns && kernel >= Kernel::PartialVmas4 {
                     record.words = [record.words[1], 0];
                     record.reset_at += window;
                     area.record = Some(record);
                 }
-                if kernel >= Kernel::M6 && record.prev_seq == scan.scan_seq {
+                if kernel >= Kernel::PartialVmas6 && record.prev_seq == scan.scan_seq {
                     scan.scan_offset = area.end;
                     done.told.push((area.start, Reason::SeqCompleted));
                     continue;
                 }
-                if kernel >= Kernel::P2 && !forced {
+                if kernel >= Kernel::VmaScanning2 && !forced {
                     let sequences =
-                        if kernel >= Kernel::R67 { scan.scan_seq - record.start_seq } else { scan.scan_seq };
+                        if kernel >= Kernel::V6_8 { scan.scan_seq - record.start_seq } else { scan.scan_seq };
                     let is_early = sequences < 2;
                     let was_touched = (record.words[0] | record.words[1]) & bit(kernel, pid) != 0;
-                    let was_begun = kernel >= Kernel::M5 && scan.scan_offset > area.start;
-                    let is_old = kernel >= Kernel::Y612 && scan.scan_seq > record.prev_seq + threads as i32;
+                    let was_begun = kernel >= Kernel::PartialVmas5 && scan.scan_offset > area.start;
+                    let is_old = kernel >= Kernel::V6_12 && scan.scan_seq > record.prev_seq + threads as i32;
                     if is_early || was_touched {
                     } else if was_begun {
                         done.told.push((area.start, Reason::IgnorePid));
@@ -145,7 +145,7 @@ pub fn pass(
                         continue;
                     }
                 }
-                if turns && (kernel == Kernel::P3 || kernel == Kernel::P4) {
+                if turns && (kernel == Kernel::VmaScanning3 || kernel == Kernel::VmaScanning4) {
                     record.words = [record.words[1], 0];
                     record.reset_at += window;
                     area.record = Some(record);
@@ -166,7 +166,7 @@ pub fn pass(
             if stopped {
                 break;
             }
-            if kernel >= Kernel::M6 {
+            if kernel >= Kernel::PartialVmas6 {
                 area.record.as_mut().unwrap().prev_seq = scan.scan_seq;
                 stopped = forced;
             }
@@ -178,7 +178,7 @@ pub fn pass(
             scan.scan_offset = start;
             return done;
         }
-        if kernel < Kernel::M6 || forced || !skipped_inactive {
+        if kernel < Kernel::PartialVmas6 || forced || !skipped_inactive {
             scan.scan_seq += 1;
             scan.scan_offset = 0;
             return done;

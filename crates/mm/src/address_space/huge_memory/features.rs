@@ -243,7 +243,7 @@ impl FeatureValue for Candidates {
 
 impl FolioFeatures {
     /// 6.6, before the series.
-    pub(crate) const P0: FolioFeatures = FolioFeatures {
+    pub(crate) const BASE: FolioFeatures = FolioFeatures {
         candidates: Candidates::Zero,
         search: Search::PerCandidate,
         allocation: Allocation::Walk,
@@ -269,7 +269,7 @@ impl FolioFeatures {
         unmaps_at_once: true,
         userfault: UserfaultRule::ProtectedEntry,
         gfp: FolioGfp::Ordinary,
-        ..FolioFeatures::P0
+        ..FolioFeatures::BASE
     };
     pub(crate) const V2: FolioFeatures = FolioFeatures {
         allocation: Allocation::Once,

@@ -206,7 +206,8 @@ features! {
 }
 
 impl GenFeatures {
-    const G61: GenFeatures = GenFeatures {
+    /// 6.1 as first released, and 6.2.
+    const MAINLINE_6_1_0: GenFeatures = GenFeatures {
         tiers: true,
         pid_controller: true,
         bloom_filter: true,
@@ -228,43 +229,53 @@ impl GenFeatures {
         recent_needs_memcg: false,
         refault_distance: None,
     };
-    const G63: GenFeatures = GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..GenFeatures::G61 };
-    const G65: GenFeatures =
-        GenFeatures { counts_all_refaults: true, activate_rule: ActivateRule::Recent, ..GenFeatures::G63 };
+    const MAINLINE_6_3: GenFeatures =
+        GenFeatures { eviction_loop: EvictionLoop::AgingWithin, ..GenFeatures::MAINLINE_6_1_0 };
+    const MAINLINE_6_5: GenFeatures = GenFeatures {
+        counts_all_refaults: true,
+        activate_rule: ActivateRule::Recent,
+        ..GenFeatures::MAINLINE_6_3
+    };
     /// Late releases of 6.1 have the changes of 6.7 that concern the page cache.
-    const G61_LATE: GenFeatures =
-        GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..GenFeatures::G61 };
-    const G67: GenFeatures = GenFeatures {
+    const MAINLINE_6_1: GenFeatures = GenFeatures {
+        placement: Placement::SecondOldest,
+        restores_refs: true,
+        ..GenFeatures::MAINLINE_6_1_0
+    };
+    const MAINLINE_6_7: GenFeatures = GenFeatures {
         placement: Placement::SecondOldest,
         walks_one_generation: true,
         restores_refs: true,
-        ..GenFeatures::G65
+        ..GenFeatures::MAINLINE_6_5
     };
-    const G613: GenFeatures = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..GenFeatures::G67 };
-    const G614: GenFeatures = GenFeatures {
+    const MAINLINE_6_13: GenFeatures =
+        GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..GenFeatures::MAINLINE_6_7 };
+    const MAINLINE_6_14: GenFeatures = GenFeatures {
         placement: Placement::Workingset,
         types_apart: true,
         refs_scheme: RefsScheme::WorkingsetApart,
         recent_rule: RecentRule::LastGenerations,
         activate_rule: ActivateRule::InFault,
-        ..GenFeatures::G613
+        ..GenFeatures::MAINLINE_6_13
     };
-    const G617: GenFeatures = GenFeatures { scans_what_is_asked: true, ..GenFeatures::G614 };
-    const G71: GenFeatures = GenFeatures { stops_for_cgroups: true, ..GenFeatures::G617 };
-    const G72: GenFeatures = GenFeatures {
+    const MAINLINE_6_17: GenFeatures =
+        GenFeatures { scans_what_is_asked: true, ..GenFeatures::MAINLINE_6_14 };
+    const MAINLINE_7_1: GenFeatures = GenFeatures { stops_for_cgroups: true, ..GenFeatures::MAINLINE_6_17 };
+    const MAINLINE_7_2: GenFeatures = GenFeatures {
         placement: Placement::Accessed,
         eviction_loop: EvictionLoop::FixedAmount,
         sorts_writeback: false,
         faults_mark_accessed: true,
         activate_rule: ActivateRule::WorkingsetInFault,
         wakes_flushers: FlusherRule::AllIsolated,
-        ..GenFeatures::G71
+        ..GenFeatures::MAINLINE_7_1
     };
-    const RFC4: GenFeatures = GenFeatures { recent_needs_memcg: true, ..GenFeatures::G65 };
-    const RFC6_V3: GenFeatures =
-        GenFeatures { refault_distance: Some(StoredSeq::Whole), ..GenFeatures::RFC4 };
-    const RFC6: GenFeatures =
-        GenFeatures { refault_distance: Some(StoredSeq::StoredBits), ..GenFeatures::RFC4 };
+    const REFAULT_DISTANCE_4: GenFeatures =
+        GenFeatures { recent_needs_memcg: true, ..GenFeatures::MAINLINE_6_5 };
+    const REFAULT_DISTANCE_6_V3: GenFeatures =
+        GenFeatures { refault_distance: Some(StoredSeq::Whole), ..GenFeatures::REFAULT_DISTANCE_4 };
+    const REFAULT_DISTANCE_6: GenFeatures =
+        GenFeatures { refault_distance: Some(StoredSeq::StoredBits), ..GenFeatures::REFAULT_DISTANCE_4 };
 }
 
 impl ReclaimFeatures {
@@ -277,7 +288,7 @@ impl ReclaimFeatures {
         ReclaimFeatures { lru: Lru::MultiGen(generations), ..self }
     }
 
-    pub(crate) const G65: ReclaimFeatures = ReclaimFeatures {
+    pub(crate) const MAINLINE_6_5: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::WorkingsetSize,
         rotations_cost: true,
         ages_on_activation: true,
@@ -286,34 +297,48 @@ impl ReclaimFeatures {
         counts_cgroup_reclaim: false,
         retries_without_cache_trim: false,
         caps_compact_gap: false,
-        lru: Lru::MultiGen(GenFeatures::G65),
+        lru: Lru::MultiGen(GenFeatures::MAINLINE_6_5),
     };
-    pub(crate) const G61: ReclaimFeatures = ReclaimFeatures { rotations_cost: false, ..ReclaimFeatures::G62 };
+    /// 6.1 as first released.
+    pub(crate) const MAINLINE_6_1_0: ReclaimFeatures =
+        ReclaimFeatures { rotations_cost: false, ..ReclaimFeatures::MAINLINE_6_2 };
     /// Late releases of 6.1.
-    pub(crate) const G61_LATE: ReclaimFeatures = ReclaimFeatures::G61.with(GenFeatures::G61_LATE);
-    pub(crate) const G62: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G61);
-    pub(crate) const G63: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G63);
-    pub(crate) const G67: ReclaimFeatures = ReclaimFeatures::G65.with(GenFeatures::G67);
-    pub(crate) const G69: ReclaimFeatures =
-        ReclaimFeatures { retries_without_cache_trim: true, ..ReclaimFeatures::G67 };
-    pub(crate) const G612: ReclaimFeatures =
-        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::G69 };
-    pub(crate) const G613: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G613);
-    pub(crate) const G614: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G614);
-    pub(crate) const G617: ReclaimFeatures = ReclaimFeatures::G612.with(GenFeatures::G617);
-    pub(crate) const G71: ReclaimFeatures = ReclaimFeatures {
+    pub(crate) const MAINLINE_6_1: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_1_0.with(GenFeatures::MAINLINE_6_1);
+    pub(crate) const MAINLINE_6_2: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_1_0);
+    pub(crate) const MAINLINE_6_3: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_3);
+    pub(crate) const MAINLINE_6_7: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_7);
+    pub(crate) const MAINLINE_6_9: ReclaimFeatures =
+        ReclaimFeatures { retries_without_cache_trim: true, ..ReclaimFeatures::MAINLINE_6_7 };
+    pub(crate) const MAINLINE_6_12: ReclaimFeatures =
+        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::MAINLINE_6_9 };
+    pub(crate) const MAINLINE_6_13: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_12.with(GenFeatures::MAINLINE_6_13);
+    pub(crate) const MAINLINE_6_14: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_12.with(GenFeatures::MAINLINE_6_14);
+    pub(crate) const MAINLINE_6_17: ReclaimFeatures =
+        ReclaimFeatures::MAINLINE_6_12.with(GenFeatures::MAINLINE_6_17);
+    pub(crate) const MAINLINE_7_1: ReclaimFeatures = ReclaimFeatures {
         anon_shadows_narrower: true,
         counts_cgroup_reclaim: true,
-        ..ReclaimFeatures::G612.with(GenFeatures::G71)
+        ..ReclaimFeatures::MAINLINE_6_12.with(GenFeatures::MAINLINE_7_1)
     };
-    pub(crate) const G72: ReclaimFeatures =
-        ReclaimFeatures { caps_compact_gap: true, ..ReclaimFeatures::G71.with(GenFeatures::G72) };
-    pub(crate) const RFC1: ReclaimFeatures = ReclaimFeatures {
+    pub(crate) const MAINLINE_7_2: ReclaimFeatures = ReclaimFeatures {
+        caps_compact_gap: true,
+        ..ReclaimFeatures::MAINLINE_7_1.with(GenFeatures::MAINLINE_7_2)
+    };
+    pub(crate) const REFAULT_DISTANCE_1: ReclaimFeatures = ReclaimFeatures {
         distance_rule: DistanceRule::Throttled,
         ages_on_activation: false,
-        ..ReclaimFeatures::G65
+        ..ReclaimFeatures::MAINLINE_6_5
     };
-    pub(crate) const RFC4: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC4);
-    pub(crate) const RFC6_V3: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC6_V3);
-    pub(crate) const RFC6: ReclaimFeatures = ReclaimFeatures::RFC1.with(GenFeatures::RFC6);
+    pub(crate) const REFAULT_DISTANCE_4: ReclaimFeatures =
+        ReclaimFeatures::REFAULT_DISTANCE_1.with(GenFeatures::REFAULT_DISTANCE_4);
+    pub(crate) const REFAULT_DISTANCE_6_V3: ReclaimFeatures =
+        ReclaimFeatures::REFAULT_DISTANCE_1.with(GenFeatures::REFAULT_DISTANCE_6_V3);
+    pub(crate) const REFAULT_DISTANCE_6: ReclaimFeatures =
+        ReclaimFeatures::REFAULT_DISTANCE_1.with(GenFeatures::REFAULT_DISTANCE_6);
 }

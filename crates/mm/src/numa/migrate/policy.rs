@@ -265,14 +265,14 @@ mod tests {
         let looked = |f: NumaFeatures| {
             [(1, false), (16, false), (512, true)].map(|(pages, huge)| is_looked_at(&f, pages, huge))
         };
-        assert_eq!(looked(NumaFeatures::R67), [true, false, true]);
-        assert_eq!(looked(NumaFeatures::R610), [true, true, true]);
+        assert_eq!(looked(NumaFeatures::MAINLINE_6_8), [true, false, true]);
+        assert_eq!(looked(NumaFeatures::MAINLINE_6_10), [true, true, true]);
     }
 
     #[test]
     fn a_folio_that_moves_keeps_who_touched_it_within_its_tier() {
         let keeps = |f: NumaFeatures| [false, true].map(|changes_tier| keeps_cpupid(&f, changes_tier));
-        assert_eq!(keeps(NumaFeatures::R610), [true, false]);
-        assert_eq!(keeps(NumaFeatures::Y612), [false, false]);
+        assert_eq!(keeps(NumaFeatures::MAINLINE_6_10), [true, false]);
+        assert_eq!(keeps(NumaFeatures::MAINLINE_6_12), [false, false]);
     }
 }

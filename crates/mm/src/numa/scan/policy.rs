@@ -469,7 +469,8 @@ mod tests {
             (MappedFolio { huge_entry: true, shared: true, ..private }, [true, true, false]),
         ];
         for (folio, expected) in cases {
-            let kernels = [NumaFeatures::R67, NumaFeatures::R610, NumaFeatures::C619];
+            let kernels =
+                [NumaFeatures::MAINLINE_6_8, NumaFeatures::MAINLINE_6_10, NumaFeatures::MAINLINE_6_19];
             assert_eq!(kernels.map(|f| takes_hint(&f, &folio)), expected, "{folio:?}");
         }
     }
@@ -477,7 +478,7 @@ mod tests {
     #[test]
     fn a_task_with_one_node_does_not_scan_since_6_16() {
         let allowed = [None, Some(Nodes(0b1)), Some(Nodes(0b11))];
-        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::Y612, nodes)), [true, true, true]);
-        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::C616, nodes)), [true, false, true]);
+        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::MAINLINE_6_12, nodes)), [true, true, true]);
+        assert_eq!(allowed.map(|nodes| scans(&NumaFeatures::MAINLINE_6_16, nodes)), [true, false, true]);
     }
 }

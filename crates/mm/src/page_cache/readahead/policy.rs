@@ -56,7 +56,7 @@ features! {
 }
 
 impl ReadaheadFeatures {
-    pub(crate) const V6_1: ReadaheadFeatures = ReadaheadFeatures {
+    pub(crate) const MAINLINE_6_1: ReadaheadFeatures = ReadaheadFeatures {
         position_moves_within_request: true,
         miss_continues_window: true,
         reads_past_cached: true,
@@ -66,25 +66,28 @@ impl ReadaheadFeatures {
         has_order_1: false,
         shortens_fallback: false,
     };
-    pub(crate) const V6_6: ReadaheadFeatures =
-        ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::V6_1 };
-    pub(crate) const V6_8: ReadaheadFeatures =
-        ReadaheadFeatures { marks_next_folio: false, ..ReadaheadFeatures::V6_6 };
-    pub(crate) const V6_9: ReadaheadFeatures =
-        ReadaheadFeatures { has_order_1: true, ..ReadaheadFeatures::V6_8 };
-    pub(crate) const V6_11: ReadaheadFeatures = ReadaheadFeatures {
+    pub(crate) const MAINLINE_6_6: ReadaheadFeatures =
+        ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::MAINLINE_6_1 };
+    pub(crate) const MAINLINE_6_8: ReadaheadFeatures =
+        ReadaheadFeatures { marks_next_folio: false, ..ReadaheadFeatures::MAINLINE_6_6 };
+    pub(crate) const MAINLINE_6_9: ReadaheadFeatures =
+        ReadaheadFeatures { has_order_1: true, ..ReadaheadFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_11: ReadaheadFeatures = ReadaheadFeatures {
         miss_continues_window: false,
         reads_past_cached: false,
         shortens_fallback: true,
-        ..ReadaheadFeatures::V6_9
+        ..ReadaheadFeatures::MAINLINE_6_9
     };
     /// Late releases of 6.12 behave like this too.
-    pub(crate) const V6_13: ReadaheadFeatures =
-        ReadaheadFeatures { keeps_long_windows: true, shortens_fallback: false, ..ReadaheadFeatures::V6_11 };
-    pub(crate) const V6_14: ReadaheadFeatures =
-        ReadaheadFeatures { shortens_fallback: true, ..ReadaheadFeatures::V6_13 };
-    pub(crate) const V6_17: ReadaheadFeatures =
-        ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::V6_14 };
+    pub(crate) const MAINLINE_6_13: ReadaheadFeatures = ReadaheadFeatures {
+        keeps_long_windows: true,
+        shortens_fallback: false,
+        ..ReadaheadFeatures::MAINLINE_6_11
+    };
+    pub(crate) const MAINLINE_6_14: ReadaheadFeatures =
+        ReadaheadFeatures { shortens_fallback: true, ..ReadaheadFeatures::MAINLINE_6_13 };
+    pub(crate) const MAINLINE_6_17: ReadaheadFeatures =
+        ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::MAINLINE_6_14 };
 }
 
 /// What an open file remembers of its reads, in pages (`struct file_ra_state`).
