@@ -10,7 +10,7 @@ use lab::experiment::{Experiment, Progress};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
-use sim::progress::Reached;
+use sim::progress::RunProgress;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
     let directory = &arguments.results;
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
-    let latest = Arc::new(Mutex::new(Reached::default()));
+    let latest = Arc::new(Mutex::new(RunProgress::default()));
     let reached = {
         let latest = latest.clone();
         move |_: &ProgressState, out: &mut dyn Write| {

@@ -17,7 +17,7 @@ use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
-use sim::progress::Reached;
+use sim::progress::RunProgress;
 use sim::{Run, RunError};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,13 +92,13 @@ pub enum Progress<'a> {
     /// The run was in the results already.
     Known(&'a Run),
     /// The run begins; its progress is in the second value.
-    Begun(&'a Run, &'a Reached),
+    Begun(&'a Run, &'a RunProgress),
     /// The run has ended and is stored.
     Made(&'a Record),
 }
 
 /// The function that makes runs: [`sim::run_noting`], or a cheap one in tests.
-pub type Simulate<'a> = dyn Fn(&Run, &Reached) -> Result<Outcome, RunError> + Sync + 'a;
+pub type Simulate<'a> = dyn Fn(&Run, &RunProgress) -> Result<Outcome, RunError> + Sync + 'a;
 
 impl Experiment {
     /// The experiment of a built-in scenario or a scenario file; with the scenario's number of seeds if
@@ -174,9 +174,9 @@ impl Experiment {
                 progress(Progress::Known(run));
                 return Ok(record);
             }
-            let reached = Reached::default();
-            progress(Progress::Begun(run, &reached));
-            let record = results.keep(described, &make_one(run, &reached, simulate)?)?;
+            let run_progress = RunProgress::default();
+            progress(Progress::Begun(run, &run_progress));
+            let record = results.keep(described, &make_one(run, &run_progress, simulate)?)?;
             progress(Progress::Made(&record));
             Ok(record)
         };
@@ -197,11 +197,11 @@ pub fn threads(jobs: usize, pieces: usize) -> Result<rayon::ThreadPool, Experime
 /// Makes one run. A failed assertion becomes an error, so that the other runs go on.
 pub(crate) fn make_one(
     run: &Run,
-    reached: &Reached,
+    progress: &RunProgress,
     simulate: &Simulate,
 ) -> Result<Outcome, ExperimentError> {
     let boxed = || Box::new(run.clone());
-    match catch_unwind(AssertUnwindSafe(|| simulate(run, reached))) {
+    match catch_unwind(AssertUnwindSafe(|| simulate(run, progress))) {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => Err(ExperimentError::Run { run: boxed(), error: Box::new(error) }),
         Err(panic) => {

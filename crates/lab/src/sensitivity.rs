@@ -17,7 +17,7 @@ use serde::Serialize;
 use sim::Run;
 use sim::metric::{Better, Metric};
 use sim::outcome::Outcome;
-use sim::progress::Reached;
+use sim::progress::RunProgress;
 use std::collections::BTreeMap;
 
 /// A figure that was assumed instead of measured.
@@ -139,7 +139,7 @@ impl Question {
             }
         }
         let make = |run: &Run| {
-            let outcome = make_one(run, &Reached::default(), simulate);
+            let outcome = make_one(run, &RunProgress::default(), simulate);
             progress();
             outcome
         };
@@ -204,7 +204,7 @@ mod tests {
         machine.costs.page_fault_ns = figure(100.0, Some([50.0, 400.0]), "assumption");
         let question =
             Question { scenario, machine, variants: vec!["pcp-base".into()], changes: BTreeMap::new() };
-        let simulate = |run: &Run, _: &Reached| {
+        let simulate = |run: &Run, _: &RunProgress| {
             let mut outcome = Outcome::default();
             let costs = &run.machine.costs;
             outcome.set(SCORE, costs.page_clear_ns.value + 10.0 * costs.page_fault_ns.value);

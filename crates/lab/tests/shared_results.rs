@@ -19,7 +19,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::metric::BUILD_TIME;
 use sim::outcome::Outcome;
-use sim::progress::Reached;
+use sim::progress::RunProgress;
 use sim::{Run, RunError};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -51,7 +51,7 @@ fn results(directory: &Path) -> Results {
 }
 
 /// A run that costs nothing and still differs from all others.
-fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
+fn simulate(run: &Run, _: &RunProgress) -> Result<Outcome, RunError> {
     let interval = run.settings.get("vm.stat_interval").and_then(|text| text.parse().ok()).unwrap_or(1.0);
     let mut outcome = Outcome { virtual_seconds: interval, page_operations: run.seed, ..Outcome::default() };
     outcome.set(BUILD_TIME, run.seed as f64 / 3.0 + run.variant.len() as f64);
@@ -163,7 +163,7 @@ fn read_all(directory: &Path, kept: &BTreeSet<String>) -> usize {
         let runs = experiment.runs().unwrap();
         for described in results.describe(&runs).unwrap().iter().filter(|run| kept.contains(run.identity())) {
             let record = results.get(described).unwrap().unwrap();
-            let outcome = simulate(&record.run, &Reached::default()).unwrap();
+            let outcome = simulate(&record.run, &RunProgress::default()).unwrap();
             assert_eq!(record.metrics["build_time"].to_bits(), outcome.get(BUILD_TIME).unwrap().to_bits());
             assert_eq!(
                 (record.virtual_seconds, record.page_operations),

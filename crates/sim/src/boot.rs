@@ -7,7 +7,7 @@
 //! Programs get this instead of the [`Run`], which knows the workloads of all programs.
 
 use crate::error::{Misfit, RunError};
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use crate::random::{Stream, stream};
 use crate::system::System;
 use machine::{Cpu, PageSize, Profile, WrongValue};
@@ -29,7 +29,7 @@ pub struct Boot<'a> {
     /// Seed of all random numbers.
     pub seed: u64,
     /// Where progress is reported.
-    pub reached: &'a Reached,
+    pub progress: &'a RunProgress,
 }
 
 impl Boot<'_> {
@@ -43,7 +43,7 @@ impl Boot<'_> {
         let settings = self.checked_settings()?;
         let noise = self.stream(Stream::SectionSpread, 0);
         let mut system = System::new(self.machine, memory, self.features, settings, cgroups, noise);
-        system.reached = self.reached.clone();
+        system.progress = self.progress.clone();
         system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
         if let Some(batch) = self.batch {
             system.mm.force_pagesets(batch, 2 * batch);

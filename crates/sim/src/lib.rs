@@ -3,7 +3,7 @@
 //! ```text
 //!   Run ─► Boot ─► System (machine, memory manager, daemons) ◄── Program (what the CPUs execute) ─► Outcome
 //!                     │
-//!                     └─► Reached: the virtual time so far, for progress displays
+//!                     └─► RunProgress: the virtual time so far, for progress displays
 //! ```
 //!
 //! A [`Run`] contains everything that determines the result, so the same run has the same
@@ -36,7 +36,7 @@ pub mod socket;
 pub mod system;
 
 use crate::outcome::Outcome;
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use machine::{Time, WrongValue};
 
 pub use boot::Boot;
@@ -47,14 +47,14 @@ pub use system::{Program, Step, System};
 
 /// Makes a run without reporting its progress.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
-    run_noting(run, &Reached::default())
+    run_noting(run, &RunProgress::default())
 }
 
-/// Makes a run and reports its virtual time in `reached`.
-pub fn run_noting(run: &Run, reached: &Reached) -> Result<Outcome, RunError> {
+/// Makes a run and reports its virtual time in `progress`.
+pub fn run_noting(run: &Run, progress: &RunProgress) -> Result<Outcome, RunError> {
     // A run may have been changed since it was checked.
     run.check_fit()?;
-    let boot = &run.boot(reached)?;
+    let boot = &run.boot(progress)?;
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot.system(1)?;

@@ -18,7 +18,7 @@ use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
 use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use crate::replay::Replay;
 use crate::socket::SocketStream;
 use machine::Profile;
@@ -72,11 +72,11 @@ pub struct Run {
 }
 
 impl Run {
-    /// Resolves the kernel's name. The boot reports its progress in `reached`.
-    pub fn boot<'a>(&'a self, reached: &'a Reached) -> Result<Boot<'a>, KernelError> {
+    /// Resolves the kernel's name. The boot reports its progress in `progress`.
+    pub fn boot<'a>(&'a self, progress: &'a RunProgress) -> Result<Boot<'a>, KernelError> {
         let KernelChoice { features, batch, .. } = KernelChoice::parse(&self.series, &self.variant)?;
         let (machine, settings) = (&self.machine, &self.settings);
-        Ok(Boot { features, batch, machine, settings, seed: self.seed, reached })
+        Ok(Boot { features, batch, machine, settings, seed: self.seed, progress })
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
@@ -63,7 +63,7 @@ pub struct System {
     samples: Samples,
     measured_from: Measured,
     /// Where progress is reported.
-    pub reached: Reached,
+    pub progress: RunProgress,
 }
 
 #[derive(Clone)]
@@ -119,7 +119,7 @@ impl System {
             denied: 0,
             samples: Samples::default(),
             measured_from,
-            reached: Reached::default(),
+            progress: RunProgress::default(),
         }
     }
 
@@ -264,7 +264,7 @@ impl System {
         if now < self.samples.next {
             return;
         }
-        self.reached.note(now);
+        self.progress.note(now);
         let (pcp, used) = self.look_for_peaks();
         let sampled = self.samples.series.last().map_or(0.0, |s| s.seconds);
         if now.seconds() >= sampled + SAMPLE_INTERVAL.seconds() || self.samples.series.is_empty() {

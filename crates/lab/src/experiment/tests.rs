@@ -17,7 +17,7 @@ fn experiment(variants: &[&str], seeds: u32) -> Experiment {
     Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new(), varied: Vec::new() }
 }
 
-fn simulate(run: &Run, _: &Reached) -> Result<Outcome, RunError> {
+fn simulate(run: &Run, _: &RunProgress) -> Result<Outcome, RunError> {
     let mut outcome = Outcome { virtual_seconds: 0.1, page_operations: 7, ..Outcome::default() };
     let faster = if run.variant == "pcp-base" { 1.0 } else { 0.9 };
     outcome.set(BUILD_TIME, faster * (100.0 + run.seed as f64 / 3.0));
@@ -105,9 +105,9 @@ fn a_run_that_fails_is_named_once() {
 fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let experiment = experiment(&["pcp-base", "patch1"], 3);
-    let failing = |run: &Run, reached: &Reached| match (run.variant.as_str(), run.seed) {
+    let failing = |run: &Run, progress: &RunProgress| match (run.variant.as_str(), run.seed) {
         ("patch1", 2) => Err(RunError::Trace("stopped".into())),
-        _ => simulate(run, reached),
+        _ => simulate(run, progress),
     };
     let results = results_in(directory.path());
     let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err();
@@ -269,8 +269,8 @@ fn memory_that_was_only_seen_to_be_loaded_from_is_scanned() {
 #[test]
 fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let failing = |run: &Run, reached: &Reached| {
-        if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run, reached) }
+    let failing = |run: &Run, progress: &RunProgress| {
+        if run.variant == "patch1" { panic!("count {} < 0", run.seed) } else { simulate(run, progress) }
     };
     let results = results_in(directory.path());
     let experiment = experiment(&["pcp-base", "patch1"], 1);

@@ -5,7 +5,7 @@ use crate::metric::{
     DEMOTE_TIME, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SERVICE_MAX, SERVICE_P50,
     SERVICE_P999, SERVICE_REQUESTS, SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
 };
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ fn pages_are_conserved() {
         let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
         let run = run_of(variant, 1024, &writes, Some(service(8, 5000.0, 0.3)));
         let Workload::KernelWrites(spec) = &run.workload else { unreachable!() };
-        let mut system = run.boot(&Reached::default()).unwrap().system(1).unwrap();
+        let mut system = run.boot(&RunProgress::default()).unwrap().system(1).unwrap();
         let mut running = Running::new(spec, &system, run.seed);
         running.run(&mut system);
         assert_eq!(system.allocated, 0, "the service has freed its pages");

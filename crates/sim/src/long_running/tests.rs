@@ -1,7 +1,7 @@
 //! Tests of properties that hold whatever becomes of large folios.
 
 use super::*;
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn run_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunning)) 
 
 fn outcome_of(scenario: &str, variant: &str, change: impl FnOnce(&mut LongRunning)) -> Outcome {
     let (run, spec) = run_of(scenario, variant, change);
-    super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap()
+    super::run(&run.boot(&RunProgress::default()).unwrap(), &spec).unwrap()
 }
 
 const POLICIES: [&str; 5] =
@@ -57,7 +57,7 @@ fn with_half_of_memory_free_the_preferred_order_is_always_had() {
 fn the_mix_of_areas_has_the_published_shares_on_an_empty_machine() {
     let (run, spec) =
         run_of("equilibrium-50", "folios-v2", |spec| (spec.memory_mib, spec.turnovers) = (512, 8));
-    let outcome = super::run(&run.boot(&Reached::default()).unwrap(), &spec).unwrap();
+    let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), &spec).unwrap();
     let pages = |order| (outcome.mthp.get(order, MthpStat::NrAnon) << order) as f64;
     let all = outcome.get(metric::ANON_MEMORY).unwrap() / 100.0 * f64::from(512 << 8);
     let shares = [4, 3, 2].map(|order| 100.0 * pages(order) / all);
@@ -73,7 +73,7 @@ fn which_process_is_which_does_not_matter() {
         let (run, spec) = run_of(scenario, "folios-v3", |_| {});
         let outcome = |turned: bool| {
             let mut long_run =
-                LongRun::new(&spec, spec.system(&run.boot(&Reached::default()).unwrap()).unwrap(), 1);
+                LongRun::new(&spec, spec.system(&run.boot(&RunProgress::default()).unwrap()).unwrap(), 1);
             if turned {
                 long_run.processes.reverse();
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::metric;
-use crate::progress::Reached;
+use crate::progress::RunProgress;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
 use std::collections::BTreeMap;
@@ -170,8 +170,8 @@ fn a_patch_of_the_scheduler_is_a_variant() {
     let run = small_run("numa01", "numa-6.12", &[], |threads| mixed(threads, None));
     let Workload::Numa(spec) = &run.workload else { unreachable!("it is numa01") };
     let moved = |change: fn(&mut SchedFeatures)| {
-        let reached = Reached::default();
-        let mut boot = run.boot(&reached).unwrap();
+        let progress = RunProgress::default();
+        let mut boot = run.boot(&progress).unwrap();
         change(&mut boot.features.sched);
         task_moves(&super::run(&boot, spec).unwrap())
     };

@@ -6,7 +6,7 @@ use machine::{Profile, Time};
 use mm::{Event, Series};
 use serde::{Deserialize, Serialize};
 use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
-use sim::progress::Reached;
+use sim::progress::RunProgress;
 use sim::{Run, Workload};
 use std::collections::BTreeMap;
 
@@ -90,8 +90,8 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
         [Event::NumaPteUpdates, Event::NumaHintFaults, Event::NumaHintFaultsLocal, Event::NumaPagesMigrated];
     let times: Vec<Time> =
         seconds.iter().map(|&seconds| Time::from_nanoseconds((seconds * 1e9) as u64)).collect();
-    let reached = Reached::default();
-    let boot = run.boot(&reached).map_err(|error| error.to_string())?;
+    let progress = RunProgress::default();
+    let boot = run.boot(&progress).map_err(|error| error.to_string())?;
     watch(&boot, &spec, &times, |now, mm, areas| {
         let counted =
             COUNTERS.iter().zip(events).map(|(name, event)| (name.to_string(), mm.counters().get(event)));
