@@ -52,10 +52,6 @@ impl Failure {
         }
     }
 
-    fn new(is_input: bool, error: impl Into<anyhow::Error>) -> Failure {
-        if is_input { Failure::Input(error.into()) } else { Failure::Other(error.into()) }
-    }
-
     /// The reason why a simulation run failed, or `None` if the failure is another one (a bad argument, the
     /// disk).
     pub fn of_run(&self) -> Option<String> {
@@ -76,6 +72,85 @@ impl Failure {
     }
 }
 
+/// What an error comes from.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// What was asked for.
+    Input,
+    /// Something else.
+    Other,
+}
+
+impl Origin {
+    fn input_if(is_input: bool) -> Origin {
+        if is_input { Origin::Input } else { Origin::Other }
+    }
+
+    /// What is in the directory is the user's; that the disk is full is not.
+    fn of_results(error: &ResultsError) -> Origin {
+        match error {
+            ResultsError::Foreign { .. }
+            | ResultsError::Damaged { .. }
+            | ResultsError::Earlier { .. }
+            | ResultsError::Recorded { .. } => Origin::Input,
+            ResultsError::Io { error, .. } => {
+                use std::io::ErrorKind::{NotADirectory, NotFound};
+                Origin::input_if(matches!(error.kind(), NotFound | NotADirectory))
+            }
+            ResultsError::Output(error) => Origin::of_output(error),
+        }
+    }
+
+    /// Where something is to be written is the user's choice; what the system says about it is not.
+    fn of_output(error: &OutputError) -> Origin {
+        Origin::input_if(!matches!(error, OutputError::Io { .. }))
+    }
+
+    /// Every way in which a run cannot be made is something that was asked for, and says what would be possible.
+    fn of_experiment(error: &ExperimentError) -> Origin {
+        match error {
+            ExperimentError::Results(error) => Origin::of_results(error),
+            ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => Origin::Other,
+            _ => Origin::Input,
+        }
+    }
+
+    fn of_calibration(error: &CalibrationError) -> Origin {
+        Origin::input_if(!matches!(error, CalibrationError::Run(_) | CalibrationError::OutOfReach { .. }))
+    }
+
+    fn of_recording(error: &RecordError) -> Origin {
+        match error {
+            RecordError::Output(error) => Origin::of_output(error),
+            RecordError::NoCommand
+            | RecordError::CommandNotFound(_)
+            | RecordError::LeftOver { .. }
+            | RecordError::ForeignSpool { .. }
+            | RecordError::NothingRecorded(_)
+            | RecordError::StillRecording(_) => Origin::Input,
+            _ => Origin::Other,
+        }
+    }
+
+    fn of_verification(error: &VerifyError) -> Origin {
+        match error {
+            VerifyError::Qemu(QemuError::Place(_) | QemuError::Guard(GuardError::Place(_)))
+            | VerifyError::Guard(GuardError::Place(_))
+            | VerifyError::Recording(_)
+            | VerifyError::Trace(_)
+            | VerifyError::Release { .. } => Origin::Input,
+            _ => Origin::Other,
+        }
+    }
+
+    fn failure(self, error: impl Into<anyhow::Error>) -> Failure {
+        match self {
+            Origin::Input => Failure::Input(error.into()),
+            Origin::Other => Failure::Other(error.into()),
+        }
+    }
+}
+
 /// The error and its causes, separated by colons; causes that its own text already contains are left out.
 fn with_causes(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |text, cause| match cause.to_string() {
@@ -91,125 +166,37 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-impl From<ScenarioError> for Failure {
-    fn from(error: ScenarioError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<CalibrationError> for Failure {
-    fn from(error: CalibrationError) -> Failure {
-        Failure::new(!matches!(error, CalibrationError::Run(_) | CalibrationError::OutOfReach { .. }), error)
-    }
-}
-
-impl From<TablesError> for Failure {
-    fn from(error: TablesError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<TraceError> for Failure {
-    fn from(error: TraceError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<AccessError> for Failure {
-    fn from(error: AccessError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<SequenceError> for Failure {
-    fn from(error: SequenceError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<CurveError> for Failure {
-    fn from(error: CurveError) -> Failure {
-        Failure::new(true, error)
-    }
-}
-
-impl From<ResultsError> for Failure {
-    fn from(error: ResultsError) -> Failure {
-        Failure::new(results_are_input(&error), error)
-    }
-}
-
-/// Damaged or foreign files in the results directory are the user's to fix; a full disk is not a mistake in
-/// the input.
-fn results_are_input(error: &ResultsError) -> bool {
-    match error {
-        ResultsError::Foreign { .. }
-        | ResultsError::Damaged { .. }
-        | ResultsError::Earlier { .. }
-        | ResultsError::Recorded { .. } => true,
-        ResultsError::Io { error, .. } => {
-            matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+macro_rules! failures {
+    ($($error:ty => $origin:expr,)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                let origin: fn(&$error) -> Origin = $origin;
+                origin(&error).failure(error)
+            }
         }
-        ResultsError::Output(error) => output_is_input(error),
-    }
+    )*};
 }
 
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Failure {
-        let is_input = match &error {
-            ExperimentError::Results(error) => results_are_input(error),
-            // Whenever a run cannot be made, the request was impossible, and the error names what is
-            // possible.
-            ExperimentError::Run { .. } => true,
-            ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => false,
-            _ => true,
-        };
-        Failure::new(is_input, error)
-    }
-}
-
-impl From<OutputError> for Failure {
-    fn from(error: OutputError) -> Failure {
-        Failure::new(output_is_input(&error), error)
-    }
-}
-
-/// The path is the user's choice; an I/O error while writing to it is not.
-fn output_is_input(error: &OutputError) -> bool {
-    !matches!(error, OutputError::Io { .. })
-}
-
-impl From<RecordError> for Failure {
-    fn from(error: RecordError) -> Failure {
-        let is_input = match &error {
-            RecordError::Output(error) => output_is_input(error),
-            error => matches!(
-                error,
-                RecordError::NoCommand
-                    | RecordError::CommandNotFound(_)
-                    | RecordError::LeftOver { .. }
-                    | RecordError::ForeignSpool { .. }
-                    | RecordError::NothingRecorded(_)
-                    | RecordError::StillRecording(_)
-            ),
-        };
-        Failure::new(is_input, error)
-    }
+failures! {
+    ScenarioError => |_| Origin::Input,
+    TablesError => |_| Origin::Input,
+    TraceError => |_| Origin::Input,
+    AccessError => |_| Origin::Input,
+    SequenceError => |_| Origin::Input,
+    CurveError => |_| Origin::Input,
+    CalibrationError => Origin::of_calibration,
+    ResultsError => Origin::of_results,
+    ExperimentError => Origin::of_experiment,
+    OutputError => Origin::of_output,
+    RecordError => Origin::of_recording,
 }
 
 impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Failure {
-        match error {
-            VerifyError::Interrupted => {
-                crate::terminal::say(&error);
-                Failure::Interrupted
-            }
-            VerifyError::Qemu(QemuError::Place(_) | QemuError::Guard(GuardError::Place(_)))
-            | VerifyError::Guard(GuardError::Place(_)) => Failure::new(true, error),
-            VerifyError::Recording(_) | VerifyError::Trace(_) | VerifyError::Release { .. } => {
-                Failure::new(true, error)
-            }
-            _ => Failure::new(false, error),
+        if let VerifyError::Interrupted = error {
+            crate::terminal::say(&error);
+            return Failure::Interrupted;
         }
+        Origin::of_verification(&error).failure(error)
     }
 }

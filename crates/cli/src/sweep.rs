@@ -17,12 +17,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The run that was begun last.
+type Latest = Arc<Mutex<RunProgress>>;
+
 /// The state of the current sweep that the Ctrl-C handler reports.
 struct Sweep {
     bar: ProgressBar,
     directory: PathBuf,
     runs: usize,
     kept: AtomicUsize,
+}
+
+impl Sweep {
+    fn count_kept(&self) {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+        self.bar.inc(1);
+    }
+}
+
+/// The bar of so many runs.
+fn bar_of(runs: usize, latest: Latest) -> Result<ProgressBar, Failure> {
+    let time = move |_: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
+    };
+    let template = "{bar:24} {pos}/{len} runs  {msg}  virtual time {time}, real {elapsed}";
+    let style = ProgressStyle::with_template(template).context("the progress bar's template")?;
+    let bar = ProgressBar::new(runs as u64).with_style(style.with_key("time", time));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
 }
 
 /// The identity of this build of mmtwin, stored with every result.
@@ -36,25 +58,13 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
     let directory = &arguments.results;
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
-    let latest = Arc::new(Mutex::new(RunProgress::default()));
-    let reached = {
-        let latest = latest.clone();
-        move |_: &ProgressState, out: &mut dyn Write| {
-            let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
-        }
-    };
-    let style = ProgressStyle::with_template(
-        "{bar:24} {pos}/{len} runs  {msg}  virtual time {reached}, real {elapsed}",
-    )
-    .context("the progress bar's template")?
-    .with_key("reached", reached);
-    let bar = ProgressBar::new(runs as u64).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let latest = Latest::default();
+    let bar = bar_of(runs, latest.clone())?;
     let lines = Lines::of(&bar, {
         let latest = latest.clone();
         move |bar| {
-            let reached = lock(&latest).time().seconds();
-            format!("{}  {}  virtual time {reached:.1} s", progress::runs(bar), bar.message())
+            let seconds = lock(&latest).time().seconds();
+            format!("{}  {}  virtual time {seconds:.1} s", progress::runs(bar), bar.message())
         }
     });
     let sweep = Arc::new(Sweep { bar, directory: directory.clone(), runs, kept: AtomicUsize::new(0) });
@@ -62,21 +72,17 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
     let began = Instant::now();
     let known = AtomicUsize::new(0);
     let progress = |progress: Progress| match progress {
-        Progress::Begun(run, reached) => {
-            *lock(&latest) = reached.clone();
+        Progress::Begun(run, progress) => {
+            *lock(&latest) = progress.clone();
             sweep.bar.set_message(
                 harmless(&format!("{}, {}, seed {}", run.scenario, run.variant, run.seed)).into_owned(),
             );
         }
         Progress::Known(_) => {
             known.fetch_add(1, Ordering::Relaxed);
-            sweep.kept.fetch_add(1, Ordering::Relaxed);
-            sweep.bar.inc(1);
+            sweep.count_kept();
         }
-        Progress::Made(_) => {
-            sweep.kept.fetch_add(1, Ordering::Relaxed);
-            sweep.bar.inc(1);
-        }
+        Progress::Made(_) => sweep.count_kept(),
     };
     let made = experiment.sweep(&results, arguments.jobs(), &sim::run_noting, &progress);
     drop(lines);
