@@ -1,8 +1,11 @@
-//! Any line `set KEY=VALUE` or `write FILE=VALUE` is what the kernel takes or an error, and what it takes can be run.
+//! Any line `set KEY=VALUE` or `write FILE=VALUE` is what the kernel takes or an error, and what it takes can be run. Any line
+//! `vary KEY=VALUES` makes arms or an error.
 
 #![no_main]
 
-use lab::scenario::Scenario;
+use lab::experiment::Experiment;
+use lab::experiment::varied::Varied;
+use lab::scenario::{Scenario, ScenarioError, load_machine};
 use sim::Workload;
 use libfuzzer_sys::fuzz_target;
 use machine::Profile;
@@ -22,6 +25,8 @@ fuzz_target!(|text: &str| {
             pool.writes.push(write.into());
         } else if let Some((key, value)) = line.strip_prefix("set ").and_then(|set| set.split_once('=')) {
             changes.insert(key.trim().to_string(), value.trim().to_string());
+        } else if let Some(values) = line.strip_prefix("vary ") {
+            vary(values);
         }
     }
     for variant in ["pcp-base", "mainline-6.18"] {
@@ -30,3 +35,11 @@ fuzz_target!(|text: &str| {
         }
     }
 });
+
+fn vary(values: &str) {
+    let Ok(varied) = Varied::parse::<ScenarioError>(values, &load_machine) else { return };
+    let mut experiment = Experiment::of("page_fault1", Some(1)).expect("a built-in scenario");
+    experiment.variants.truncate(1);
+    experiment.varied = vec![varied];
+    drop(experiment.runs());
+}

@@ -58,8 +58,7 @@ pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
     let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem);
     let heeded = heeded.filter(|heeded| !heeded.kinds.contains(&kind))?;
     Some(format!(
-        "it is about {}, which a workload of kind {kind} has nothing to do with; kinds that heed it: {}, as in \
-         scenario {}",
+        "it is about {}, which workloads of kind {kind} do not use; kinds that do: {}, as in scenario {}",
         subsystem.name(),
         heeded.kinds.join(", "),
         heeded.example

@@ -150,6 +150,12 @@ pub enum ScenarioError {
         /// Why not, and who does.
         reason: String,
     },
+    /// A key that cannot be varied.
+    #[error(
+        "--vary {key}: no such key; most like it: {like}; it takes kernel settings, scenario, machine, memory, \
+         features.MECHANISM.FEATURE, workload.KEY and machine.TABLE.KEY; kernels are given by --variants"
+    )]
+    UnknownKey { key: String, like: String },
     /// A value of a scenario is impossible.
     #[error("{} = {}: it takes {}", .0.key, .0.value, .0.expected)]
     OutOfRange(WrongValue),

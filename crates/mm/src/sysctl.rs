@@ -304,19 +304,19 @@ impl Subsystem {
         match self {
             Subsystem::Zones => "zones and their pagesets",
             Subsystem::VmstatWorkers => "vmstat workers",
-            Subsystem::HugetlbPools => "pools of huge pages",
+            Subsystem::HugetlbPools => "huge-page pools",
             Subsystem::Reclaim => "reclaim",
             Subsystem::Swap => "swap",
             Subsystem::Writeback => "writeback to a device",
             Subsystem::Readahead => "readahead from a device",
-            Subsystem::LargeFolios => "sizes of folios",
+            Subsystem::LargeFolios => "folio sizes",
             Subsystem::Compaction => "compaction",
             Subsystem::Kcompactd => "kcompactd",
-            Subsystem::TlbFlushes => "flushes of translations",
+            Subsystem::TlbFlushes => "TLB flushes",
             Subsystem::NumaBalancing => "NUMA balancing",
-            Subsystem::Demotion => "reclaim of fast memory",
-            Subsystem::FailPageAlloc => "resizing pools of huge pages",
-            Subsystem::Failslab => "records of NUMA scanning and lists of folios to be split",
+            Subsystem::Demotion => "demotion from fast memory",
+            Subsystem::FailPageAlloc => "resizing huge-page pools",
+            Subsystem::Failslab => "per-VMA state of NUMA scanning and deferred split lists",
         }
     }
 }

@@ -168,11 +168,7 @@ fn profile_error(key: &str, value: &str, error: machine::ProfileError) -> Scenar
 fn unknown_key(key: &str) -> ScenarioError {
     let settings = SETTINGS.iter().map(|setting| setting.name);
     let like = most_like(key, settings.chain([SCENARIO, MACHINE, MEMORY]));
-    let expected = format!(
-        "{SCENARIO}, {MACHINE}, {MEMORY}, a kernel setting, a feature ({FEATURES}.MECHANISM.FEATURE), or a key of the scenario's workload or the machine's file \
-         (workload.KEY, {MACHINE}.TABLE.KEY); most like it: {like}; kernels are given by --variants"
-    );
-    ScenarioError::OutOfRange(WrongValue::new("--vary", key, expected))
+    ScenarioError::UnknownKey { key: key.into(), like }
 }
 
 /// `512MiB`, `16GiB`.

@@ -246,7 +246,7 @@ fn rates_and_sizes_that_make_no_sample() {
         assert!(matches!(sampled_curves(&sequence, &[], &[10], rate), Err(CurveError::Rate(_))));
     }
     let error = sampled_curves(&sequence, &[], &[10], 0.01).unwrap_err().to_string();
-    assert!(error.contains("from 100 on") && error.contains("from 0.1 on"), "{error}");
+    assert!(error.contains("at least 100") && error.contains("at least 0.1"), "{error}");
 }
 
 #[test]

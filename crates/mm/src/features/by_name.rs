@@ -15,7 +15,7 @@
 use super::sched::SchedFeatures;
 use super::{Features, FreeMemory};
 use crate::address_space::huge_memory::features::FolioFeatures;
-use crate::hugetlb::features::{HugetlbFeatures, SplitPass};
+use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::{GenFeatures, Lru, ReclaimFeatures};
 use crate::numa::features::NumaFeatures;
 use crate::page_cache::readahead::policy::ReadaheadFeatures;
@@ -100,7 +100,7 @@ pub(crate) fn value_of<T: Copy>(named: &[(&str, T)], word: &str) -> Option<T> {
 }
 
 /// `LastLevelOverThreeBatches` as `last_level_over_three_batches`.
-pub(crate) fn snake_case(name: &str) -> String {
+pub fn snake_case(name: &str) -> String {
     let mut word = String::new();
     for (at, letter) in name.char_indices() {
         if letter.is_uppercase() && at > 0 && !word.ends_with('_') {
@@ -330,19 +330,9 @@ const NEEDS: &[Need] = &[
         is_missing: |f| f.auto_tuning.is_some() && !f.high_bounds,
     },
     Need {
-        feature: "pcp.below_high_tested_once",
-        what: "pcp.below_high_tested_once spares a test that pcp.below_high makes",
-        is_missing: |f| f.below_high_tested_once && !f.below_high,
-    },
-    Need {
         feature: "pcp.late_free_high",
         what: "pcp.late_free_high compares free_count, which pcp.free_memory = count keeps",
         is_missing: |f| f.late_free_high && f.free_memory != FreeMemory::Count,
-    },
-    Need {
-        feature: "pcp.chunked_decay",
-        what: "pcp.chunked_decay gives back what pcp.auto_tuning takes from pcp->high",
-        is_missing: |f| f.chunked_decay && f.auto_tuning.is_none(),
     },
     Need {
         feature: "pcp.strict_freelists",
@@ -355,11 +345,6 @@ const NEEDS: &[Need] = &[
         is_missing: |f| {
             f.numa.turns_windows_first && f.numa.accessing_pids.is_none_or(|pids| !pids.has_windows())
         },
-    },
-    Need {
-        feature: "hugetlb.split_pass_stops",
-        what: "hugetlb.split_pass_stops ends a pass of hugetlb.split_pass",
-        is_missing: |f| f.hugetlb.split_pass_stops && f.hugetlb.split_pass == SplitPass::None,
     },
 ];
 
