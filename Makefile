@@ -28,7 +28,7 @@ help:
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
 	@echo 'make docs     checks the pages in docs/, builds the book if mdbook is there'
-	@echo 'make reference  writes names.md, bounds.md and dates.md of docs/src/reference from the code'
+	@echo 'make reference  writes names.md, bounds.md and dates.md of docs/src/reference and schemas/ from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
 	@echo 'make dependencies  licences, bans, sources and advisories of what others wrote, and whether it is used'
@@ -73,6 +73,7 @@ docs:
 
 reference:
 	MMTWIN_WRITE_REFERENCE=1 $(CARGO) test --release -p lab --test reference_page
+	MMTWIN_WRITE_REFERENCE=1 $(CARGO) test --release -p mmtwin schemas_are_those_of_the_types
 
 bench:
 	$(CARGO) bench -p machine -p mm -p lab

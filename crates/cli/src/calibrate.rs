@@ -7,6 +7,7 @@ use crate::number::number;
 use crate::table::Grid;
 use crate::terminal;
 use lab::calibration::{self, Calibrated};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Derive values of machines and scenarios from the baseline rows of published tables
@@ -29,9 +30,14 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     figures: &'a [Calibrated],
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "calibrate";
+    const TITLE: &'static str = "mmtwin calibrate --json: figures of machines that baseline rows pin";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -46,7 +52,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         figures.extend(calibration::calibrate(table)?);
     }
     if arguments.json {
-        return json::print("calibrate", &View { figures: &figures });
+        return json::print(&View { figures: &figures });
     }
     let mut grid = Grid::new(&["table", "file", "key", "in the file", "calibrated", "published", "reached"]);
     grid.more_labels = 2;

@@ -16,6 +16,7 @@ use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::Varied;
 use lab::statistics::Method;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
 use threshold::Threshold;
@@ -117,7 +118,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let comparison = compare(&experiment, &arguments.sweep, arguments.at_least.unwrap_or(RELEVANT))?;
     let exceeded: Vec<String> =
         arguments.fail_if.iter().flat_map(|threshold| threshold.exceeded(&comparison)).collect();
-    exceeded.iter().for_each(|line| terminal::say(line));
+    exceeded.iter().for_each(terminal::say);
     if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
 }
 
@@ -131,10 +132,7 @@ pub fn compare(
     let records = sweep(experiment, arguments)?;
     let comparison = Comparison::new(&experiment.scenario, &arms, &records, at_least);
     if arguments.json {
-        json::print(
-            "compare",
-            &View { comparison: &comparison, results: arguments.results.display().to_string() },
-        )?;
+        json::print(&View { comparison: &comparison, results: arguments.results.display().to_string() })?;
         return Ok(comparison);
     }
     terminal::print(&format!(
@@ -146,11 +144,16 @@ pub fn compare(
     Ok(comparison)
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
     results: String,
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "compare";
+    const TITLE: &'static str = "mmtwin compare --json and mmtwin replay --json: arms over paired seeds";
 }
 
 fn render(comparison: &Comparison, description: &str) -> String {
@@ -232,9 +235,9 @@ fn legend(comparison: &Comparison) -> String {
     if let (Some(metric), false) = (judged, comparison.method == Method::Range) {
         let tested = comparison.variants.len().saturating_sub(1);
         let together =
-            if tested > 1 { format!(", {tested} changes tested together (Holm)") } else { String::new() };
+            if tested > 1 { format!(" ({tested} changes tested together, Holm)") } else { String::new() };
         text += &format!(
-            "\nOf {}, * is a change that chance alone is unlikely to make{together} and at least {}; (*) is a smaller one.\n\
+            "\nOf {}, * marks a change of at least {} that chance alone is unlikely to make{together}; (*) a smaller one.\n\
              Other metrics are not tested: they say why.",
             metric.label,
             percent(comparison.at_least)

@@ -1,22 +1,115 @@
-//! JSON on stdout. Every document names its schema, a file in schemas/.
+//! JSON on stdout: every document names its schema, a file in schemas/ that is generated from the type.
+//!
+//! ```text
+//!   type of a command ─► serde     ─► the document
+//!                     └► schemars  ─► schemas/NAME.schema.json    (`make reference` writes it, a test compares)
+//! ```
 
 use crate::failure::Failure;
 use crate::terminal;
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct Document<'a, T> {
+/// What a command prints with `--json`.
+pub trait Document: Serialize + JsonSchema {
+    /// The schema is called `mmtwin-NAME/1`.
+    const NAME: &'static str;
+    /// What the document is, in a line.
+    const TITLE: &'static str;
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Envelope<'a, T> {
     schema: String,
+    /// Version of the program.
     mmtwin: &'static str,
     #[serde(flatten)]
     content: &'a T,
 }
 
-/// Prints `content` as a document with the schema `mmtwin-NAME/1`.
-pub fn print<T: Serialize>(name: &str, content: &T) -> Result<(), Failure> {
+/// Prints a document.
+pub fn print<T: Document>(content: &T) -> Result<(), Failure> {
     let document =
-        Document { schema: format!("mmtwin-{name}/1"), mmtwin: env!("CARGO_PKG_VERSION"), content };
+        Envelope { schema: format!("mmtwin-{}/1", T::NAME), mmtwin: env!("CARGO_PKG_VERSION"), content };
     let text = serde_json::to_string_pretty(&document).context("JSON")?;
     terminal::print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{calibrate, compare, list, mrc, published, record, results, run, sensitivity, study, verify};
+    use schemars::generate::SchemaSettings;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    /// The schema of a document as it is written: no member but those that it names.
+    fn schema<T: Document + 'static>() -> (&'static str, Value) {
+        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = generator.into_root_schema_for::<Envelope<'static, T>>().to_value();
+        close(&mut schema);
+        schema["title"] = T::TITLE.into();
+        schema["properties"]["schema"] = json!({ "const": format!("mmtwin-{}/1", T::NAME) });
+        (T::NAME, schema)
+    }
+
+    /// Allows no members beside those that are named. What documents refer to is left open where it is flattened into others.
+    fn close(schema: &mut Value) {
+        match schema {
+            Value::Object(object) => {
+                if object.contains_key("properties") && !object.contains_key("additionalProperties") {
+                    object.insert("additionalProperties".into(), false.into());
+                }
+                object.values_mut().for_each(close);
+            }
+            Value::Array(values) => values.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+
+    /// Two studies print documents of one name: either of both. Each is a resource of its own, so that its references are within it.
+    fn either(both: [(&'static str, Value); 2]) -> (&'static str, Value) {
+        let [(name, first), (_, second)] = both;
+        let resource = |number: u8, mut schema: Value| {
+            schema["$id"] = format!("urn:mmtwin:{name}:{number}").into();
+            schema
+        };
+        let (dialect, title) = (first["$schema"].clone(), first["title"].clone());
+        let schemas = [resource(1, first), resource(2, second)];
+        (name, json!({ "$schema": dialect, "title": title, "anyOf": schemas }))
+    }
+
+    /// `MMTWIN_WRITE_REFERENCE=1` writes them anew.
+    #[test]
+    fn schemas_are_those_of_the_types() {
+        let all = [
+            schema::<calibrate::View>(),
+            schema::<compare::View>(),
+            schema::<list::Lists>(),
+            schema::<mrc::View>(),
+            schema::<published::View>(),
+            schema::<record::View>(),
+            schema::<results::View>(),
+            schema::<run::Runs>(),
+            schema::<sensitivity::View>(),
+            schema::<verify::View>(),
+            either([schema::<study::equilibrium::View>(), schema::<study::pid_filter::View>()]),
+        ];
+        for (name, schema) in all {
+            let path =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{name}.schema.json"));
+            let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+            if std::env::var_os("MMTWIN_WRITE_REFERENCE").is_some() {
+                std::fs::write(&path, text).unwrap();
+            } else {
+                let written = std::fs::read_to_string(&path).unwrap();
+                assert!(
+                    written == text,
+                    "{}: not what the types say; `make reference` writes it",
+                    path.display()
+                );
+            }
+        }
+    }
 }

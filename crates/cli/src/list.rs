@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::json;
-use crate::table::Grid;
+use crate::table::{Entry, Grid};
 use crate::terminal;
 use clap::ValueEnum;
 use lab::dates::{Rule, rules};
@@ -11,10 +11,11 @@ use lab::scenario::{Scenario, load_machine, machine_names};
 use lab::study::Study;
 use live::verify::{Verification, verification};
 use machine::PageSize;
-use mm::features::by_name::Feature;
+use mm::features::by_name::{Feature, snake_case};
 use mm::series::{Known, MAINLINE};
 use mm::sysctl::Setting;
 use mm::{Mechanism, Series, Variant};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{METRICS, Metric};
 
@@ -51,8 +52,8 @@ enum Part {
     Verified,
 }
 
-#[derive(Serialize)]
-struct Lists {
+#[derive(JsonSchema, Serialize)]
+pub struct Lists {
     scenarios: Vec<ScenarioLine>,
     machines: Vec<MachineLine>,
     variants: Vec<VariantLine>,
@@ -66,20 +67,25 @@ struct Lists {
     verified: Vec<Line>,
 }
 
-#[derive(Serialize)]
+impl json::Document for Lists {
+    const NAME: &'static str = "list";
+    const TITLE: &'static str = "mmtwin list --json: what there is";
+}
+
+#[derive(JsonSchema, Serialize)]
 struct Line {
     name: String,
     description: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct PublishedLine {
     name: &'static str,
     description: &'static str,
     tables: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ScenarioLine {
     name: String,
     description: String,
@@ -90,28 +96,28 @@ struct ScenarioLine {
     variants: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct MachineLine {
     name: &'static str,
     page_size_kib: u64,
     description: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct VariantLine {
     series: &'static str,
     name: &'static str,
     description: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ReleaseLine {
     release: &'static str,
     variant: &'static str,
 }
 
 /// A switch of the kernel, with the rules of its values.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct FeatureLine {
     name: String,
     values: Vec<String>,
@@ -142,7 +148,8 @@ impl FeatureLine {
     /// What it does, its values, and since when there are which.
     fn text(&self) -> String {
         let date = |rule: &Rule| {
-            let value = rule.value.as_ref().map(|value| format!("{value}: ")).unwrap_or_default();
+            let value =
+                rule.value.as_ref().map(|value| format!("{}: ", snake_case(value))).unwrap_or_default();
             format!("{value}{} ({})", rule.releases(), rule.known.name())
         };
         let dates: Vec<String> = self.dates.iter().map(date).collect();
@@ -151,7 +158,7 @@ impl FeatureLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct SettingLine {
     name: &'static str,
     kind: &'static str,
@@ -166,6 +173,7 @@ struct SettingLine {
     scale: &'static str,
     since: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     known: Option<Known>,
     acts_on: &'static str,
     description: &'static str,
@@ -256,92 +264,77 @@ impl Lists {
     }
 
     fn grid(&self, part: Part) -> Grid {
-        let described = |title: &str, lines: &[Line]| {
-            let mut grid = Grid::new(&[title, "what it is"]);
-            lines.iter().for_each(|line| grid.row([line.name.as_str(), &line.description]));
-            grid
-        };
-        let mut grid = match part {
-            Part::Scenarios => {
-                let mut grid = Grid::new(&["scenario", "what it is\nevidence"]);
-                for s in &self.scenarios {
-                    grid.row([s.name.clone(), format!("{}\n{}", s.description, s.evidence)]);
-                }
-                grid
-            }
-            Part::Machines => {
-                let mut grid = Grid::new(&["machine", "what it is\nbase pages"]);
-                for m in &self.machines {
-                    grid.row([m.name.to_string(), format!("{}\n{} KiB", m.description, m.page_size_kib)]);
-                }
-                grid
-            }
+        match part {
+            Part::Scenarios => table(
+                ["scenario", "what it is\nevidence"],
+                self.scenarios.iter().map(|s| [s.name.clone(), format!("{}\n{}", s.description, s.evidence)]),
+            ),
+            Part::Machines => table(
+                ["machine", "what it is\nbase pages"],
+                self.machines
+                    .iter()
+                    .map(|m| [m.name.into(), format!("{}\n{} KiB", m.description, m.page_size_kib)]),
+            ),
             Part::Variants => {
-                let mut grid = Grid::new(&["series", "variant", "what it is"]);
                 let is_released = |v: &&VariantLine| MAINLINE.iter().any(|kernel| kernel.name == v.name);
                 let posted = self.variants.iter().filter(|v| !is_released(v));
-                posted.for_each(|v| grid.row([v.series, v.name, v.description]));
+                let posted = posted.map(|v| [v.series, v.name, v.description]);
                 // Every series ends in them.
-                MAINLINE.iter().for_each(|kernel| grid.row(["all", kernel.name, kernel.description]));
-                grid
+                let released = MAINLINE.iter().map(|kernel| ["all", kernel.name, kernel.description]);
+                table(["series", "variant", "what it is"], posted.chain(released))
             }
             Part::Releases => {
-                let mut grid = Grid::new(&["release", "variant"]);
-                self.releases.iter().for_each(|r| grid.row([r.release, r.variant]));
-                grid
+                table(["release", "variant"], self.releases.iter().map(|r| [r.release, r.variant]))
             }
-            Part::Features => {
-                let mut grid = Grid::new(&["feature", "what it does"]);
-                self.features.iter().for_each(|f| grid.row([f.name.clone(), f.text()]));
-                grid
-            }
-            Part::Dates => {
-                let mut grid = Grid::new(&["rule", "releases", "how it is known"]);
-                for rule in &self.dates {
-                    let commit = rule.commit.as_ref().map(|commit| format!("{commit} "));
-                    let subject = rule.subject.as_deref().unwrap_or_default();
-                    let text = format!(
-                        "{}{subject}\n{}: {}",
-                        commit.unwrap_or_default(),
-                        rule.known.name(),
-                        rule.evidence
-                    );
-                    grid.row([rule.name(), rule.releases(), text]);
-                }
-                grid
-            }
-            Part::Settings => {
-                let mut grid = Grid::new(&["setting", "what it does"]);
-                for s in &self.settings {
-                    grid.row([s.name.to_string(), format!("{}\n{}", s.description, s.values())]);
-                }
-                grid
-            }
-            Part::Metrics => {
-                let mut grid = Grid::new(&["metric", "unit", "what it means"]);
-                self.metrics.iter().for_each(|m| grid.row([m.name, m.unit, m.description]));
-                grid
-            }
-            Part::Published => {
-                let mut grid = Grid::new(&["published", "what it is\ntables"]);
-                for p in &self.published {
-                    grid.row([p.name.to_string(), format!("{}\n{}", p.description, p.tables.join(" "))]);
-                }
-                grid
-            }
+            Part::Features => table(
+                ["feature", "what it does"],
+                self.features.iter().map(|feature| [feature.name.clone(), feature.text()]),
+            ),
+            Part::Dates => table(["rule", "releases", "how it is known"], self.dates.iter().map(row_of_rule)),
+            Part::Settings => table(
+                ["setting", "what it does"],
+                self.settings.iter().map(|s| [s.name.into(), format!("{}\n{}", s.description, s.values())]),
+            ),
+            Part::Metrics => table(
+                ["metric", "unit", "what it means"],
+                self.metrics.iter().map(|m| [m.name, m.unit, m.description]),
+            ),
+            Part::Published => table(
+                ["published", "what it is\ntables"],
+                self.published
+                    .iter()
+                    .map(|p| [p.name.into(), format!("{}\n{}", p.description, p.tables.join(" "))]),
+            ),
             Part::Studies => described("study", &self.studies),
             Part::Verified => described("verify", &self.verified),
-        };
-        grid.words = (1..grid.header.len()).collect();
-        grid
+        }
     }
+}
+
+/// A table of words.
+fn table<E: Into<Entry>, const N: usize>(header: [&str; N], rows: impl Iterator<Item = [E; N]>) -> Grid {
+    let mut grid = Grid::new(&header);
+    rows.for_each(|row| grid.row(row));
+    grid.words = (1..N).collect();
+    grid
+}
+
+fn described(title: &str, lines: &[Line]) -> Grid {
+    table([title, "what it is"], lines.iter().map(|line| [line.name.as_str(), &line.description]))
+}
+
+/// When a rule came, and how that is known.
+fn row_of_rule(rule: &Rule) -> [String; 3] {
+    let commit = rule.commit.as_ref().map(|commit| format!("{commit} ")).unwrap_or_default();
+    let subject = rule.subject.as_deref().unwrap_or_default();
+    [rule.name(), rule.releases(), format!("{commit}{subject}\n{}: {}", rule.known.name(), rule.evidence)]
 }
 
 /// Prints the lists.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let lists = Lists::load()?;
     if arguments.json {
-        return json::print("list", &lists);
+        return json::print(&lists);
     }
     // Features and their dates are longer than all the rest.
     let is_short = |part: Part| !matches!(part, Part::Dates | Part::Features);

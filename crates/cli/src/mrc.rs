@@ -11,6 +11,7 @@ use crate::terminal;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
 use mm::Series;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -121,14 +122,19 @@ fn policy(name: &str) -> Result<String, String> {
     })
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     trace: String,
     beyond_end: Option<u64>,
     accesses: usize,
     distinct_pages: usize,
     sample: Option<f64>,
     points: &'a [Point],
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "mrc";
+    const TITLE: &'static str = "mmtwin mrc --json: miss-ratio curves";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -160,7 +166,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
         let sample = arguments.sample;
         let view = View { trace, beyond_end, accesses, distinct_pages, sample, points: &points };
-        return json::print("mrc", &view);
+        return json::print(&view);
     }
     terminal::say(format_args!(
         "{trace}: {} page accesses to {} pages",

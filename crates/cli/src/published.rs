@@ -12,6 +12,7 @@ use lab::published::{
     Cell, CellValue, Direction, Kind, Observations, Ordering, Printed, Publication, Report, Statistics,
     TableReport, needs,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Predict published tables and print every cell next to its published value
@@ -42,12 +43,17 @@ pub struct Arguments {
     sweep: SweepArguments,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     mechanism: &'a str,
     description: &'a str,
     #[serde(flatten)]
     report: &'a Report,
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "published";
+    const TITLE: &'static str = "mmtwin published --json: predicted against published, cell by cell";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -66,7 +72,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let report = Report::new(&tables, &observations);
     if arguments.sweep.json {
         let (mechanism, description) = (publication.mechanism.name(), publication.description);
-        return json::print("published", &View { mechanism, description, report: &report });
+        return json::print(&View { mechanism, description, report: &report });
     }
     terminal::print(&render(publication, &report))
 }

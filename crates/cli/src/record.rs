@@ -9,6 +9,7 @@ use crate::terminal;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use live::record::{DEFAULT_BUFFER_KIB, Demand, Options, Progress, Summary, record, recover};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,17 +67,23 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct View {
+#[derive(JsonSchema, Serialize)]
+pub struct View {
     output: String,
     events: u64,
     lost: u64,
     left_out: u64,
     seconds: f64,
     bytes: u64,
+    #[schemars(with = "String")]
     ended: Ending,
     command_status: Option<i32>,
     by_operation: BTreeMap<&'static str, u64>,
+}
+
+impl json::Document for View {
+    const NAME: &'static str = "record";
+    const TITLE: &'static str = "mmtwin record --json: what was recorded";
 }
 
 impl View {
@@ -122,7 +129,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if is_output_taken {
         terminal::say(render(&summary));
     } else if arguments.json {
-        json::print("record", &View::new(&summary))?;
+        json::print(&View::new(&summary))?;
     } else {
         terminal::print(&render(&summary))?;
     }

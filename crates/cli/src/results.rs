@@ -7,6 +7,7 @@ use crate::sweep::program;
 use crate::table::Grid;
 use crate::terminal;
 use lab::results::{Compacted, Entry, Listing, Program, ResultsError, Summary, compact, list};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -64,11 +65,16 @@ struct CompactArguments {
     directory: PathBuf,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     results: String,
     build: &'a str,
     runs: &'a [Entry],
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "results-list";
+    const TITLE: &'static str = "mmtwin results list --json: the runs of a results directory";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -82,7 +88,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
                     build: &program.build,
                     runs: &runs,
                 };
-                json::print("results-list", &view)?;
+                json::print(&view)?;
             } else {
                 terminal::print(&render(&arguments.directory, &runs, &program))?;
             }

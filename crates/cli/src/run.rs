@@ -13,6 +13,7 @@ use crate::terminal;
 use lab::experiment::Experiment;
 use lab::results::Record;
 use mm::huge_memory::stats::MthpStats;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::Metric;
 use sim::outcome::AreaHeat;
@@ -38,15 +39,20 @@ pub struct Arguments {
     sweep: SweepArguments,
 }
 
-#[derive(Serialize)]
-struct Runs<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct Runs<'a> {
     scenario: &'a str,
     machine: &'a str,
     results: String,
     runs: Vec<RunView<'a>>,
 }
 
-#[derive(Serialize)]
+impl json::Document for Runs<'_> {
+    const NAME: &'static str = "run";
+    const TITLE: &'static str = "mmtwin run --json: runs by themselves";
+}
+
+#[derive(JsonSchema, Serialize)]
 struct RunView<'a> {
     variant: &'a str,
     seed: u64,
@@ -95,15 +101,12 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     };
     let records = sweep(&experiment, &arguments.sweep)?;
     if arguments.sweep.json {
-        return json::print(
-            "run",
-            &Runs {
-                scenario: &experiment.scenario.name,
-                machine: &experiment.machine.name,
-                results: arguments.sweep.results.display().to_string(),
-                runs: records.iter().map(RunView::from).collect(),
-            },
-        );
+        return json::print(&Runs {
+            scenario: &experiment.scenario.name,
+            machine: &experiment.machine.name,
+            results: arguments.sweep.results.display().to_string(),
+            runs: records.iter().map(RunView::from).collect(),
+        });
     }
     terminal::print(&format!(
         "{} on {}: {}\n\n{}{}{}{}{}",

@@ -11,6 +11,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::scenario::Scenario;
 use lab::sensitivity::{Effect, Question, Sensitivity};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::KernelChoice;
 use sim::metric::Metric;
@@ -42,12 +43,17 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     scenario: &'a str,
     machine: &'a str,
     variants: &'a [String],
     assumptions: &'a [Sensitivity],
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "sensitivity";
+    const TITLE: &'static str = "mmtwin sensitivity --json: how far results move with what nobody measured";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -69,7 +75,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             variants: &question.variants,
             assumptions: &answers,
         };
-        return json::print("sensitivity", &view);
+        return json::print(&view);
     }
     terminal::print(&render(&question, &answers))
 }

@@ -12,6 +12,7 @@ use lab::published::TablesError;
 use live::recordings::default_directory;
 use live::verify::{Asked, By, Cases, Cause, Entry, Report, Verification, verification};
 use mm::Mechanism;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,12 +94,17 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     mechanism: &'a str,
     #[serde(flatten)]
     report: &'a Report,
     verdict: &'a Verdict,
+}
+
+impl json::Document for View<'_> {
+    const NAME: &'static str = "verify";
+    const TITLE: &'static str = "mmtwin verify --json: counters of a real kernel beside those of the twin";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
@@ -127,7 +133,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let verdict = Verdict::new(&report.entries, &verification.bound);
     if arguments.json {
         let (report, verdict) = (&report, &verdict);
-        json::print("verify", &View { mechanism: mechanism.name(), report, verdict })?;
+        json::print(&View { mechanism: mechanism.name(), report, verdict })?;
     } else {
         terminal::print(&render(&report, &verdict, arguments.qemu))?;
     }

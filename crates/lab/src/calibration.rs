@@ -15,6 +15,7 @@
 use crate::published::{Kind, Printed, Publication};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{self, ELAPSED, GROW_TIME, Metric, SHRINK_TIME, SYSTEM_TIME};
 use sim::{RunError, Workload};
@@ -52,7 +53,7 @@ pub enum CalibrationError {
 }
 
 /// One calibrated figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Calibrated {
     /// The table whose baseline row pins it.
     pub table: String,

@@ -14,12 +14,13 @@ use crate::experiment::varied::Arm;
 use crate::results::Record;
 use crate::scenario::Scenario;
 use crate::statistics::{Change, Interval, Method, change, holm, is_significant, mean, mean_interval};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
 use std::collections::BTreeMap;
 
 /// All variants of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Comparison {
     pub scenario: String,
     /// Its evidence: what its results have been checked against.
@@ -46,7 +47,7 @@ pub struct Comparison {
 }
 
 /// One arm: a variant, with a value of each varied key.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct VariantSummary {
     /// Its name, unique among the arms.
     pub name: String,
@@ -62,7 +63,7 @@ pub struct VariantSummary {
 }
 
 /// A metric of a variant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct MetricSummary {
     /// Mean over seeds.
     pub mean: f64,
@@ -77,7 +78,7 @@ pub struct MetricSummary {
 }
 
 /// What the tests of the judged metric say of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Verdict {
     /// The p-value, adjusted for all changes that were tested together.
     pub adjusted_p_value: f64,
@@ -95,7 +96,7 @@ impl Verdict {
 }
 
 /// How busy CPU time moved between categories from the first to the best variant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct TimeShift {
     /// The first variant.
     pub from: String,
@@ -108,7 +109,7 @@ pub struct TimeShift {
 }
 
 /// Shares of one category.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct CategoryShift {
     /// [`mm::Category::name`].
     pub category: String,

@@ -7,10 +7,11 @@
 //! ```
 
 use mm::series::Known;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A rule: a field of a feature struct, or one of its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Name of the struct in `mm`.
@@ -40,6 +41,7 @@ pub struct Rule {
     /// Subject of the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    #[schemars(with = "String")]
     pub known: Known,
     /// Stable releases that got or lost it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,7 @@
 
 use crate::results::Record;
 use crate::statistics::{Change, change};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{EQUILIBRIUM_TIME, Metric, PREFERRED_FOLIOS, PREFERRED_SUCCESS, PREFERRED_SUCCESS_EARLY};
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ pub const LONGEST: &str = "equilibrium-long";
 const POLICIES: [&str; 3] = ["folios-v2-simple", "folios-v3", "folios-v2"];
 
 /// Result of testing a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// All intervals exclude the opposite.
@@ -64,7 +65,7 @@ pub enum Verdict {
 }
 
 /// A difference that a statement claims to be positive.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Effect {
     /// What differs.
     pub of: String,
@@ -75,7 +76,7 @@ pub struct Effect {
 }
 
 /// A statement and its test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Finding {
     /// Name of the hypothesis.
     pub name: &'static str,
@@ -88,7 +89,7 @@ pub struct Finding {
 }
 
 /// A result that must hold whether or not the statements do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Control {
     /// The result in words.
     pub statement: &'static str,

@@ -19,6 +19,7 @@ use crate::experiment::{Experiment, ExperimentError};
 use crate::results::Record;
 use crate::scenario::ScenarioError;
 use crate::statistics::Change;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Workload;
 use sim::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
@@ -37,7 +38,7 @@ const MIB: u64 = 256;
 const ENDLESS: u64 = TIMES.most as u64;
 
 /// How threads share the memory of their process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// Every thread accesses all memory of its process, as in numa01.
@@ -97,7 +98,7 @@ impl Sharing {
 }
 
 /// A program of the study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Arm {
     pub sharing: Sharing,
     /// Threads in each of two processes.
@@ -144,7 +145,7 @@ impl Arm {
 }
 
 /// How a kernel differs from the one without the series.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Cell {
     pub variant: String,
     /// Passes through memory per second.

@@ -13,6 +13,7 @@ use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
 use machine::profile::Figure;
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Run;
 use sim::metric::{Better, Metric};
@@ -21,7 +22,7 @@ use sim::progress::RunProgress;
 use std::collections::BTreeMap;
 
 /// A figure that was assumed instead of measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Assumption {
     /// Key of the figure, with its table.
     pub key: String,
@@ -35,7 +36,7 @@ pub struct Assumption {
 }
 
 /// A metric of a variant at both ends of an assumption.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Effect {
     pub variant: String,
     /// [`Metric::name`].
@@ -58,7 +59,7 @@ impl Effect {
 }
 
 /// An assumption and its effects.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Sensitivity {
     pub assumption: Assumption,
     /// The effects, by variant and metric.

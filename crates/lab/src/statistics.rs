@@ -24,6 +24,7 @@
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -37,7 +38,7 @@ const BOOTSTRAP_SEED: u128 = 0x6d6d_7477_696e;
 const ALPHA: f64 = 0.05;
 
 /// How intervals are made, which depends on how many pairs there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// One value: nothing can be said.
@@ -63,7 +64,7 @@ impl Method {
 }
 
 /// Lower and upper end of a 95 % interval, or of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Interval {
     pub low: f64,
     pub high: f64,
@@ -77,7 +78,7 @@ impl Interval {
 }
 
 /// How far a variant is from the first one, over pairs of the same seed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Change {
     /// Difference of means, in the unit of the metric.
     pub difference: f64,
@@ -187,6 +188,9 @@ pub fn is_significant(adjusted: f64) -> bool {
     adjusted < ALPHA
 }
 
+/// A statistic of draws of pairs, by their positions; none if a draw has no such value.
+type Statistic<'a> = Box<dyn Fn(&mut dyn Iterator<Item = usize>) -> Option<f64> + 'a>;
+
 /// What was computed of some pairs or values, and how it varies with them.
 struct Estimate<'a> {
     value: f64,
@@ -195,7 +199,7 @@ struct Estimate<'a> {
     /// By pair, what it would add to the estimate if all were as this one; they add up to zero.
     residuals: Vec<f64>,
     /// The same statistic of other draws of the pairs.
-    of: Box<dyn Fn(&mut dyn Iterator<Item = usize>) -> Option<f64> + 'a>,
+    of: Statistic<'a>,
 }
 
 impl Estimate<'_> {

@@ -1,9 +1,11 @@
 //! What is measured: every metric has its name, unit, meaning and the direction in which it is better, once.
 
+use schemars::JsonSchema;
+
 use serde::Serialize;
 
 /// Which way is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Less is better.
@@ -15,7 +17,7 @@ pub enum Better {
 }
 
 /// A measured quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Metric {
     /// Its name in JSON, Parquet and `--help`.
     pub name: &'static str,

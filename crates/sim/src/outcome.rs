@@ -4,11 +4,12 @@
 use crate::metric::Metric;
 use mm::Counters;
 use mm::huge_memory::stats::MthpStats;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One sample of a series.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Sample {
     /// Virtual time in seconds.
     pub seconds: f64,
@@ -18,7 +19,7 @@ pub struct Sample {
 }
 
 /// What NUMA balancing did in a VMA, and which threads used it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct AreaHeat {
     /// Number of the address space, from 0.
     pub process: u32,
@@ -51,7 +52,7 @@ impl AreaHeat {
 }
 
 /// What one thread did in a VMA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ThreadHeat {
     /// Number of the thread, from 0 over all processes.
     pub thread: u32,

@@ -13,6 +13,7 @@ use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, c
 use lab::experiment::Experiment;
 use lab::results::Record;
 use lab::statistics::{Interval, mean, mean_interval};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{
     ANON_MEMORY, EQUILIBRIUM_TIME, FAULTS_PER_PAGE, Metric, PREFERRED_DRIFT, PREFERRED_FOLIOS,
@@ -36,8 +37,8 @@ const COLUMNS: [Metric; 9] = [
 /// Number of points per line of the plot.
 const STRETCHES: usize = 50;
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     study: &'a str,
     #[serde(flatten)]
     ground: Ground,
@@ -46,7 +47,12 @@ struct View<'a> {
     findings: &'a [Finding],
 }
 
-#[derive(Serialize)]
+impl json::Document for View<'_> {
+    const NAME: &'static str = "study";
+    const TITLE: &'static str = "mmtwin study --json: what the runs of a study come to";
+}
+
+#[derive(JsonSchema, Serialize)]
 struct Arm<'a> {
     scenario: &'a str,
     variant: &'a str,
@@ -55,7 +61,7 @@ struct Arm<'a> {
 }
 
 /// The mean over seeds, and its 95 % interval if there is more than one seed.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Estimate {
     mean: f64,
     interval: Option<Interval>,
@@ -82,7 +88,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.sweep.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
         let view = View { study: "equilibrium", ground, arms, controls: &controls, findings: &findings };
-        return json::print("study", &view);
+        return json::print(&view);
     }
     let mut pieces = vec![ground.heading("equilibrium")];
     pieces.push(table(&runs).render());

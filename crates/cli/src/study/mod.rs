@@ -1,7 +1,7 @@
 //! `mmtwin study`: questions that take several scenarios to answer.
 
-mod equilibrium;
-mod pid_filter;
+pub mod equilibrium;
+pub mod pid_filter;
 
 use crate::arguments::{SweepArguments, SystemArguments};
 use crate::failure::Failure;
@@ -9,6 +9,7 @@ use crate::plot::{self, PlotFile};
 use lab::experiment::Experiment;
 use lab::study::Study;
 use mm::sysctl::meant;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ impl Arguments {
 }
 
 /// What all arms of a study have in common: the machine, the number of seeds, the settings.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Ground {
     machine: String,
     seeds: u32,

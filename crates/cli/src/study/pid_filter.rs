@@ -8,17 +8,23 @@ use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::pid_filter::{Arm, Cell, arms, cells};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct View<'a> {
+#[derive(JsonSchema, Serialize)]
+pub struct View<'a> {
     study: &'a str,
     #[serde(flatten)]
     ground: Ground,
     rows: &'a [Row],
 }
 
-#[derive(Serialize)]
+impl json::Document for View<'_> {
+    const NAME: &'static str = "study";
+    const TITLE: &'static str = "mmtwin study --json: what the runs of a study come to";
+}
+
+#[derive(JsonSchema, Serialize)]
 struct Row {
     #[serde(flatten)]
     arm: Arm,
@@ -47,7 +53,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         )));
     };
     if arguments.sweep.json {
-        return json::print("study", &View { study: "pid-filter", ground, rows: &rows });
+        return json::print(&View { study: "pid-filter", ground, rows: &rows });
     }
     terminal::print(&format!(
         "{}\n\n{}\nagainst numa-base: passes through memory per second; CPU time in the kernel; local accesses in percentage points\n\

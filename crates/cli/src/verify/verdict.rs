@@ -9,10 +9,11 @@
 
 use crate::number::percent;
 use live::verify::{Bound, Entry};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How many counters agree, and which is the furthest off.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Verdict {
     /// Counters that have a bound.
     pub compared: usize,

@@ -2,11 +2,12 @@
 
 use crate::results::Record;
 use crate::statistics::mean;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What the twin has for a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(untagged)]
 pub enum CellValue {
     /// A number in the printed unit.

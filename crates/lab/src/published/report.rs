@@ -15,13 +15,14 @@ use super::sources::relative_difference;
 use super::tables::{Kind, Row, Table};
 use super::{Printed, claims, layout, parameters, sources};
 use crate::statistics::{mean, quantile};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Published changes up to this part of the base row's value say nothing about a direction.
 const CHANGE: f64 = 0.02;
 
 /// What predictions rest on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Runs of scenarios.
@@ -31,7 +32,7 @@ pub enum Basis {
 }
 
 /// Whether a predicted change has the sign of the published one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// It has.
@@ -41,7 +42,7 @@ pub enum Direction {
 }
 
 /// One printed value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Cell {
     /// Its table.
     pub table: String,
@@ -73,7 +74,7 @@ pub struct Cell {
 }
 
 /// Errors of several cells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Statistics {
     /// Cells, baseline ones included.
     pub cells: usize,
@@ -108,7 +109,7 @@ pub struct Statistics {
 }
 
 /// One table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct TableReport {
     /// Its id.
     pub id: String,
@@ -127,7 +128,7 @@ pub struct TableReport {
 }
 
 /// Pairs of rows of a column of which at least one is predicted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Ordering {
     /// The column.
     pub metric: String,
@@ -142,7 +143,7 @@ pub struct Ordering {
 }
 
 /// All tables.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Report {
     /// The tables.
     pub tables: Vec<TableReport>,

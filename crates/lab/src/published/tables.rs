@@ -224,7 +224,7 @@ pub enum PrintedAs {
 }
 
 /// Whether a row may be used for calibration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The unpatched kernel.

@@ -1,11 +1,12 @@
 //! The summary of a run in a file's footer: enough to list the run and to distinguish it from others.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A short description of a run. It sorts runs that differ only in their seeds next to each other. Each field
 /// is also a column of the run's rows; runs that differ in a field other than seed and identity must not be
 /// averaged.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the scenario.
     pub scenario: String,
@@ -29,7 +30,7 @@ pub struct Summary {
 }
 
 /// A run in a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 pub struct Entry {
     #[serde(flatten)]
     pub summary: Summary,

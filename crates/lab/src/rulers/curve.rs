@@ -15,6 +15,7 @@ use super::{Policy, Sequence};
 use crate::results::{Program, ResultsError, write_table};
 use crate::statistics::{mean, mean_interval};
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 use thiserror::Error;
@@ -48,7 +49,7 @@ pub enum CurveError {
 }
 
 /// A point of a curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Point {
     /// Name of the policy.
     pub policy: &'static str,

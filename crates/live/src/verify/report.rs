@@ -6,12 +6,14 @@
 //!     Cases  how many cases agree as a whole
 //! ```
 
+use schemars::JsonSchema;
+
 use serde::Serialize;
 
 use super::Causes;
 
 /// The result of a verification.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct Report {
     /// Releases of the kernels that the twin was compared with, separated by commas.
     pub kernel: String,
@@ -27,7 +29,7 @@ pub struct Report {
 }
 
 /// Outcomes of cases that are compared as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Cases {
     /// Twin and kernel agree in everything.
     pub exact: u64,
@@ -51,7 +53,7 @@ impl std::ops::Add for Cases {
 }
 
 /// A counter of the kernel and of the twin.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Entry {
     /// The recording or workload.
     pub case: String,

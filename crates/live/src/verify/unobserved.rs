@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in the kernel without an event, or that the twin does not model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// `alloc_pages_bulk` took pages from a list; unit: blocks.
@@ -111,7 +113,7 @@ impl Cause {
 }
 
 /// Causes and how often each occurred.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(transparent)]
 pub struct Causes(BTreeMap<Cause, u64>);
 
