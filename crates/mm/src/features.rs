@@ -201,6 +201,7 @@ impl Features {
         shrink_at_least_batch: true,
         vmstat_requeued_while_expiring: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_7,
+        readahead: ReadaheadFeatures::MAINLINE_6_7,
         reclaim: ReclaimFeatures::MAINLINE_6_7,
         numa: NumaFeatures::MAINLINE_6_7,
         ..Features::PATCH10
@@ -226,6 +227,7 @@ impl Features {
         pageblock_type_on_bulk_free: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_10,
         folios: FolioFeatures::MAINLINE_6_10,
+        readahead: ReadaheadFeatures::MAINLINE_6_10,
         numa: NumaFeatures::MAINLINE_6_10,
         ..Features::MAINLINE_6_9
     };
@@ -273,6 +275,7 @@ impl Features {
         avoid_reclaiming_nodes: true,
         chunked_decay: true,
         hugetlb: HugetlbFeatures::MAINLINE_6_18,
+        readahead: ReadaheadFeatures::MAINLINE_6_18,
         numa: NumaFeatures::MAINLINE_6_18,
         folios: FolioFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17

@@ -499,6 +499,7 @@ impl Simulation {
         match mm.enter(machine, Cpu(cpu)).touch(process, page, write) {
             Ok(Touch::ReadSwap(_) | Touch::AwaitSwap(_)) => mm.parts.end_swap_reads(),
             Ok(Touch::ReadFile(id)) => mm.parts.lrus.end_read(id),
+            Ok(Touch::Retry(_)) => unreachable!("no file is mapped through an open file"),
             Ok(Touch::Mapped | Touch::Minor) | Err(_) => {}
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use machine::{Costs, Cpu, Machine, Topology};
+use mm::address_space::memory::Touch;
 use mm::address_space::{self, Backing, MmId, VmFlags, Vpn};
 use mm::filemap::Read;
 use mm::folio::FolioId;
@@ -10,9 +11,10 @@ use mm::lruvec::LruList;
 use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::readahead::policy::{
-    FileRaState, ReadaheadFeatures, Window, folio_order, initial_size, marked_folio, next_size,
+    FileRaState, ReadaheadFeatures, Window, fault_around_hits, folio_order, initial_size, maps_whole_folios,
+    marked_folio, next_size,
 };
-use mm::readahead::{Advice, OpenFileId};
+use mm::readahead::{Advice, FAULT_AROUND_BYTES, OpenFileId};
 use mm::xarray::FileId;
 use mm::{Category, Event, MemoryManager, Series, Settings};
 use proptest::prelude::*;
@@ -319,63 +321,199 @@ fn reads_of_one_folio_are_one_use() {
     host.mm.validate(0);
 }
 
-/// Touches pages of a mapping of the file. Returns the faults that read, each with the pages that came in.
-fn touch(host: &mut Host, mapping: (MmId, Vpn), pages: impl Iterator<Item = u32>) -> Vec<(u32, Vec<u32>)> {
+/// Touches pages of a mapping of the file, each until it is mapped; for each, the pages that came in.
+fn touch(
+    host: &mut Host,
+    mapping: (MmId, Vpn),
+    write: bool,
+    pages: impl IntoIterator<Item = u32>,
+) -> Vec<(u32, Vec<u32>)> {
     let Host { mm, machine, .. } = host;
     let mut folios = Vec::new();
     let mut came = Vec::new();
     for page in pages {
-        mm.enter(machine, Cpu(0)).touch(mapping.0, mapping.1 + u64::from(page), false).unwrap();
+        let at = mapping.1 + u64::from(page);
+        let touch = mm.enter(machine, Cpu(0)).touch(mapping.0, at, write).unwrap();
         while mm.parts.page_cache.take_submitted_read(&mut folios) {
             came.push((page, folios.iter().map(|&id| mm.parts.page_of_folio(id).1).collect()));
             folios.drain(..).for_each(|id| mm.parts.lrus.end_read(id));
         }
+        if let Touch::Retry(_) = touch {
+            assert_ne!(mm.enter(machine, Cpu(0)).retry_touch(mapping.0, at, write).unwrap(), Touch::Mapped);
+            assert!(!mm.parts.page_cache.take_submitted_read(&mut folios), "nothing is read twice");
+        }
+        assert_eq!(mm.enter(machine, Cpu(0)).touch(mapping.0, at, write).unwrap(), Touch::Mapped);
     }
     came
 }
 
+/// Length of a file that is mapped.
+const MAPPED_PAGES: u32 = 6000;
+
+/// A host of a kernel with the file mapped, as is advised.
+fn mapped(variant: &str, advice: address_space::Advice, fault_around_bytes: u64) -> (Host, (MmId, Vpn)) {
+    map(host(variant, &[Advice::Normal], false), advice, fault_around_bytes)
+}
+
+/// Has the file of a host mapped, as is advised.
+fn map(mut host: Host, advice: address_space::Advice, fault_around_bytes: u64) -> (Host, (MmId, Vpn)) {
+    let (file, open) = (host.file, host.mm.open(host.file, MAPPED_PAGES));
+    let mm = host.mm.parts.create_mm(Memcg::ROOT);
+    let start = host.mm.enter(&mut host.machine, Cpu(0)).mmap(
+        mm,
+        MAPPED_PAGES.into(),
+        Backing::File(file, 0),
+        VmFlags::PRIVATE,
+    );
+    host.mm.enter(&mut host.machine, Cpu(0)).madvise(mm, start..start + u64::from(MAPPED_PAGES), advice);
+    // Alone until it is known through what.
+    let touched = host.mm.enter(&mut host.machine, Cpu(0)).touch(mm, start + 599, false).unwrap();
+    let Touch::ReadFile(id) = touched else { panic!("{touched:?}") };
+    assert!(
+        host.mm.parts.page_cache.files().nr_folios() == 1
+            && !host.mm.parts.page_cache.take_submitted_read(&mut Vec::new())
+    );
+    host.mm.parts.lrus.end_read(id);
+    host.mm.parts.map_through(open, fault_around_bytes);
+    (host, (mm, start))
+}
+
 #[test]
 fn faults_read_around_and_behind_as_they_are_advised() {
-    let mapped = |advice: address_space::Advice| {
-        let mut host = host("pcp-base", &[Advice::Normal], false);
-        let (file, open) = (host.file, host.descriptors[0]);
-        let mm = host.mm.parts.create_mm(Memcg::ROOT);
-        let start = host.mm.enter(&mut host.machine, Cpu(0)).mmap(
-            mm,
-            FILE_PAGES.into(),
-            Backing::File(file, 0),
-            VmFlags::READ,
-        );
-        host.mm.enter(&mut host.machine, Cpu(0)).madvise(mm, start..start + u64::from(FILE_PAGES), advice);
-        // A single page, as long as no open file is known for the mapping.
-        host.mm.enter(&mut host.machine, Cpu(0)).touch(mm, start + 599, false).unwrap();
-        assert!(
-            host.mm.parts.page_cache.files().nr_folios() == 1
-                && !host.mm.parts.page_cache.take_submitted_read(&mut Vec::new())
-        );
-        host.mm.parts.page_cache.map_through(open);
-        (host, (mm, start))
-    };
-    let (mut normal, mapping) = mapped(address_space::Advice::Normal);
-    // Around page 300, with the marker eight pages from the end; then window after window.
-    let came = touch(&mut normal, mapping, 300..350);
+    let page_by_page = |advice| mapped("pcp-base", advice, 4096);
+    let (mut normal, mapping) = page_by_page(address_space::Advice::Normal);
+    // Around 300, with the marker eight pages from the end; then window after window.
+    let came = touch(&mut normal, mapping, false, 300..350);
     assert_eq!(
         came,
         [(300, run(284, 315)), (308, run(316, 347)), (316, run(348, 379)), (348, run(380, 411))]
     );
     normal.mm.validate(0);
 
-    let (mut random, mapping) = mapped(address_space::Advice::Random);
-    assert_eq!(touch(&mut random, mapping, 300..303), []);
-    assert_eq!(random.mm.parts.page_cache.files().nr_folios(), 4);
+    let (mut random, mapping) = page_by_page(address_space::Advice::Random);
+    let came = touch(&mut random, mapping, false, 300..303);
+    assert_eq!(came, [(300, vec![300]), (301, vec![301]), (302, vec![302])]);
 
-    let (mut sequential, mapping) = mapped(address_space::Advice::Sequential);
-    // No page has been read before, and none before it is in memory: the request is a window.
-    let came = touch(&mut sequential, mapping, 300..340);
+    let (mut sequential, mapping) = page_by_page(address_space::Advice::Sequential);
+    // Nothing was read before, and nothing is in memory before it: what is asked for is a window.
+    let came = touch(&mut sequential, mapping, false, 300..340);
     assert_eq!(came, [(300, run(300, 331)), (332, run(332, 363))]);
 }
 
-/// Readahead with sets, and with no state except what the kernel's comments describe.
+#[test]
+fn a_load_maps_what_is_filled_and_unmarked_in_its_64_kib() {
+    let (mut host, (mm, start)) = mapped("pcp-base", address_space::Advice::Normal, FAULT_AROUND_BYTES);
+    let is_mapped = |host: &Host, page: u32| {
+        host.mm.parts.address_spaces.pte(mm, start + u64::from(page)).folio().is_some()
+    };
+    // 284 to 315 come in, with the marker on 308; 288 to 303 are around it.
+    assert_eq!(touch(&mut host, (mm, start), false, [300]), [(300, run(284, 315))]);
+    let around: Vec<u32> = (0..MAPPED_PAGES).filter(|&page| is_mapped(&host, page)).collect();
+    assert_eq!(around, [run(288, 303), vec![599]].concat());
+    // The marked one is not, until it faults itself; then those that were read ahead just now are too.
+    assert_eq!(touch(&mut host, (mm, start), false, [304]), []);
+    assert!(is_mapped(&host, 307) && !is_mapped(&host, 308) && is_mapped(&host, 315));
+    assert_eq!(touch(&mut host, (mm, start), false, [308]), [(308, run(316, 347))]);
+    assert!(
+        !is_mapped(&host, 287) && !is_mapped(&host, 316) && is_mapped(&host, 319) == is_mapped(&host, 318)
+    );
+    // An access that is mapped already faults no more, and one that is retried has faulted once.
+    assert_eq!(host.mm.counters().get(Event::Pgfault), 4);
+    // A store maps its own page.
+    assert_eq!(touch(&mut host, (mm, start), true, [700]), [(700, run(684, 715))]);
+    assert!(!is_mapped(&host, 699) && !is_mapped(&host, 701));
+    host.mm.validate(0);
+}
+
+#[test]
+fn reading_around_ends_with_stores_that_miss_and_not_with_loads() {
+    let apart = || (0..120).map(|n| n * 40);
+    let whole = |came: &[(u32, Vec<u32>)]| {
+        came.iter().filter(|(page, pages)| pages.contains(page) && pages.len() > 1).count()
+    };
+    let (mut host, mapping) = mapped("pcp-base", address_space::Advice::Normal, FAULT_AROUND_BYTES);
+    assert_eq!(whole(&touch(&mut host, mapping, false, apart())), 120);
+    let (mut host, mapping) = mapped("pcp-base", address_space::Advice::Normal, FAULT_AROUND_BYTES);
+    let came = touch(&mut host, mapping, true, apart());
+    assert_eq!((whole(&came), came.last()), (100, Some(&(4760, vec![4760]))));
+    // 20 misses over 100. A load makes up for as many as it finds pages around it: 15, and the one with the marker.
+    assert_eq!(touch(&mut host, mapping, false, [801]), []);
+    assert_eq!(touch(&mut host, mapping, true, [5000, 5040]), [(5000, vec![5000]), (5040, vec![5040])]);
+    assert_eq!(touch(&mut host, mapping, false, [1201]), []);
+    assert_eq!(touch(&mut host, mapping, true, [5080]), [(5080, run(5064, 5095))]);
+}
+
+#[test]
+fn what_is_populated_is_mapped_before_it_is_there() {
+    let (mut host, (mm, start)) = mapped("pcp-base", address_space::Advice::Normal, FAULT_AROUND_BYTES);
+    let at = start + 300;
+    let filled = host.mm.enter(&mut host.machine, Cpu(0)).mlock(mm, at..at + 1).unwrap();
+    assert!(filled.len() == 1 && host.mm.parts.lrus.is_locked(filled[0]));
+    assert!(host.mm.parts.address_spaces.pte(mm, at).folio().is_some());
+    let mut folios = Vec::new();
+    assert!(host.mm.parts.page_cache.take_submitted_read(&mut folios) && folios.contains(&filled[0]));
+    folios.drain(..).for_each(|id| host.mm.parts.lrus.end_read(id));
+    host.mm.validate(0);
+}
+
+#[test]
+fn a_marker_behind_the_end_of_the_file_is_nowhere_where_there_are_large_folios() {
+    let last = MAPPED_PAGES - 1;
+    for (variant, large, has_marker) in
+        [("mainline-6.18", true, false), ("mainline-6.18", false, true), ("pcp-base", false, true)]
+    {
+        let host = host(variant, &[Advice::Normal], large);
+        let (mut host, (mm, start)) = map(host, address_space::Advice::Normal, FAULT_AROUND_BYTES);
+        assert_eq!(touch(&mut host, (mm, start), false, [last]), [(last, run(last - 16, last))]);
+        // What is in its 64 KiB and has no marker is mapped.
+        let marked = start + u64::from(MAPPED_PAGES) - 8;
+        assert_eq!(
+            host.mm.parts.address_spaces.pte(mm, marked).folio().is_none(),
+            has_marker,
+            "{variant}, {large}"
+        );
+        assert!(host.mm.parts.address_spaces.pte(mm, marked + 1).folio().is_some());
+    }
+}
+
+#[test]
+fn folios_are_mapped_whole_unless_the_file_ends_with_the_first() {
+    let whole = |variant, first| maps_whole_folios(&features(variant), &first, 64);
+    assert!(whole("mainline-6.18", 16..32) && !whole("mainline-6.17", 16..32));
+    assert!(whole("mainline-6.18", 60..63) && !whole("mainline-6.18", 32..64));
+}
+
+#[test]
+fn a_store_that_meets_a_marker_makes_up_for_two_misses_since_6_7() {
+    // 100 misses, of which the first has its marker on 308 and reads up to 315.
+    let apart = |host: &mut Host, mapping| {
+        touch(host, mapping, true, (0..100).map(|n| 300 + n * 40));
+        touch(host, mapping, true, [308, 4500, 4540]).iter().filter(|(_, pages)| pages.len() > 1).count()
+    };
+    for (variant, windows) in [("pcp-base", 2), ("mainline-6.7", 3)] {
+        let (mut host, mapping) = mapped(variant, address_space::Advice::Normal, FAULT_AROUND_BYTES);
+        assert_eq!(apart(&mut host, mapping), windows, "{variant}");
+    }
+}
+
+#[test]
+fn some_hits_make_up_for_no_miss() {
+    let mut ra = FileRaState { mmap_miss: 5, ..FileRaState::new(32, 32) };
+    ra.on_locked_hit(&features("mainline-6.18"));
+    assert_eq!(ra.mmap_miss, 5);
+    ra.on_locked_hit(&features("mainline-6.17"));
+    ra.on_fault_hit();
+    assert_eq!(ra.mmap_miss, 3);
+    ra.on_fault_around(16);
+    assert_eq!(ra.mmap_miss, 0);
+    let hits = |variant: &str, is_refault| fault_around_hits(&features(variant), 16, is_refault);
+    assert_eq!(
+        [hits("mainline-6.9", true), hits("mainline-6.10", true), hits("mainline-6.10", false)],
+        [16, 0, 16]
+    );
+}
+
+/// Readahead with sets and no state but what the kernel's comments say that it has.
 struct Model {
     f: ReadaheadFeatures,
     cached: BTreeSet<u32>,

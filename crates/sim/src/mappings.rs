@@ -387,6 +387,7 @@ impl Replay {
             }
             Touch::Minor => {}
             Touch::ReadSwap(_) | Touch::AwaitSwap(_) => unreachable!("there is no swap"),
+            Touch::Retry(_) => unreachable!("no file is mapped through an open file"),
         }
         if write {
             places.note_store(recorded);

@@ -287,6 +287,7 @@ fn filled_by(touch: Touch) -> Option<mm::folio::FolioId> {
     match touch {
         Touch::ReadFile(id) => Some(id),
         Touch::Mapped | Touch::Minor | Touch::ReadSwap(_) | Touch::AwaitSwap(_) => None,
+        Touch::Retry(_) => unreachable!("no file is mapped through an open file"),
     }
 }
 

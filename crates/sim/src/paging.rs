@@ -559,7 +559,7 @@ impl PagingProgram {
                 return Ok(None);
             }
             Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
-            Touch::ReadFile(_) => unreachable!("regions are anonymous"),
+            Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
         };
         system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
         self.submit_swap_reads(system, cpu);

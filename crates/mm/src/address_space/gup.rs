@@ -27,6 +27,10 @@ impl Kernel<'_> {
         if is_there || !write && entry == Pte::ZERO {
             return Ok(Touch::Mapped);
         }
-        self.handle_mm_fault((mm, page, self.parts.address_spaces.entry(mm, page)), write)
+        match self.handle_mm_fault((mm, page, self.parts.address_spaces.entry(mm, page)), write)? {
+            // The page can be mapped while it is being read, since nobody uses it yet.
+            Touch::Retry(id) => self.retry_touch(mm, page, write).map(|_| Touch::ReadFile(id)),
+            touch => Ok(touch),
+        }
     }
 }

@@ -45,6 +45,10 @@ pub enum Touch {
     Minor,
     /// A major fault that reads from a file; [`Lrus::end_read`] ends the read.
     ReadFile(FolioId),
+    /// A fault that started readahead and mapped nothing yet (`VM_FAULT_RETRY`): it has to be retried
+    /// ([`Kernel::retry_touch`]) when this folio has been read. Only for files that are mapped through an open file
+    /// ([`Parts::map_through`]).
+    Retry(FolioId),
     /// A major fault that reads from swap, possibly more than this folio.
     /// [`Swap::take_submitted_swap_read`](crate::swapfile::Swap::take_submitted_swap_read) returns all of the
     /// read but pages of zeroes, which are there at once.
@@ -129,6 +133,8 @@ pub(crate) struct Fault {
     pub flags: VmFlags,
     /// How the LRU treats a folio that this fault adds.
     pub added_by: AddedBy,
+    /// It is retried after a major fault (`FAULT_FLAG_TRIED`).
+    pub tried: bool,
 }
 
 impl Fault {
@@ -162,13 +168,32 @@ impl Kernel<'_> {
             }
         }
         let touch = self.handle_mm_fault((mm, page, found), write)?;
-        if write {
+        if write && !matches!(touch, Touch::Retry(_)) {
             // A fault keeps a table of PTEs, but may replace a PMD mapping by one.
             let kept =
                 found.filter(|number| !self.parts.address_spaces.page_tables[number.table()].is_huge());
             if let Some(number) = kept.or_else(|| self.parts.address_spaces.entry(mm, page)) {
                 self.parts.address_spaces.page_tables.note_store(number);
             }
+        }
+        Ok(touch)
+    }
+
+    /// Touches a page again after [`Touch::Retry`]. Both attempts are one page fault.
+    pub fn retry_touch(&mut self, mm: MmId, page: Vpn, write: bool) -> Result<Touch, OutOfMemory> {
+        let number = self.parts.make_entry(mm, page);
+        let space = &self.parts.address_spaces.mms[mm];
+        let vma = space.vmas.find_id(page).expect("the page is in a VMA");
+        let (file_page, copies) = (space.vmas[vma].file_page(page), write && space.vmas[vma].is_private());
+        let is_empty = self.parts.address_spaces.page_tables[number] == Pte::NONE;
+        let Some(file_page) = file_page.filter(|_| is_empty) else {
+            // Another thread has mapped it meanwhile.
+            return self.touch(mm, page, write);
+        };
+        let fault = Fault { write, tried: true, ..self.load_fault_in(vma, mm, page, number) };
+        let touch = self.do_fault(&fault, file_page, copies)?;
+        if write {
+            self.parts.address_spaces.page_tables.note_store(number);
         }
         Ok(touch)
     }
@@ -253,8 +278,13 @@ impl Kernel<'_> {
         (file, index): (FileId, u32),
         copies: bool,
     ) -> Result<Touch, OutOfMemory> {
-        let Fault { memcg, flags, added_by, .. } = *fault;
-        let (id, touch) = self.filemap_fault(memcg, (file, index), flags, added_by)?;
+        if !fault.write && self.do_fault_around(fault, (file, index)) {
+            return Ok(Touch::Minor);
+        }
+        let (id, touch) = self.filemap_fault(fault, (file, index))?;
+        if let Touch::Retry(_) = touch {
+            return Ok(touch);
+        }
         if copies {
             // Reclaim for the copy must not evict the page that is copied.
             let held = self.parts.lrus.folios.flags[id].has(FolioFlags::HELD);
@@ -268,17 +298,21 @@ impl Kernel<'_> {
             self.parts.map_anon_folio(fault, copy);
             return Ok(touch);
         }
-        let mut entry = Pte::of_folio(id).with(Pte::YOUNG);
+        self.set_file_pte(fault.entry, id, fault.flags);
         if fault.write {
-            entry.set(Pte::WRITE);
+            self.parts.address_spaces.page_tables[fault.entry].set(Pte::WRITE);
             self.mark_dirty(self.on.machine.now(self.on.cpu), id);
         }
-        self.parts.address_spaces.page_tables[fault.entry] = entry;
-        self.parts.add_rmap(fault.entry, id);
+        Ok(touch)
+    }
+
+    /// Maps a page of a file read-only in a VMA with `flags` (`set_pte_range`).
+    pub(crate) fn set_file_pte(&mut self, entry: PteNumber, id: FolioId, flags: VmFlags) {
+        self.parts.address_spaces.page_tables[entry] = Pte::of_folio(id).with(Pte::YOUNG);
+        self.parts.add_rmap(entry, id);
         if flags.has(VmFlags::LOCKED) {
             self.mlock_folio(id);
         }
-        Ok(touch)
     }
 
     /// A store to a read-only mapped page of a shared file mapping (`wp_page_shared`): `page_mkwrite` tells
@@ -492,7 +526,7 @@ impl Kernel<'_> {
         let space = &self.parts.address_spaces.mms[mm];
         let flags = space.vmas[vma].flags;
         let added_by = self.added_by_fault(flags);
-        Fault { memcg: space.memcg, mm, page, entry, write: false, vma, flags, added_by }
+        Fault { memcg: space.memcg, mm, page, entry, write: false, vma, flags, added_by, tried: false }
     }
 
     /// Whether a store to a read-only mapped anonymous page reuses the page (`wp_can_reuse_anon_folio`).

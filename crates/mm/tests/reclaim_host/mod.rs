@@ -359,6 +359,7 @@ impl Host {
                         Touch::ReadSwap(_) if page % 3 == 0 => {}
                         Touch::ReadSwap(_) | Touch::AwaitSwap(_) => mm.parts.end_swap_reads(),
                         Touch::Mapped | Touch::Minor => {}
+                        Touch::Retry(_) => unreachable!("no file is mapped through an open file"),
                     }
                 }
             }

@@ -37,6 +37,8 @@ mod fault;
 pub mod policy;
 mod read;
 
+pub use fault::FAULT_AROUND_BYTES;
+
 /// The number of an open file (`struct file`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpenFileId(u32);
@@ -65,8 +67,8 @@ struct OpenFile {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readahead {
     open_files: Vec<OpenFile>,
-    /// The open file whose history page faults on a file use.
-    mapped_through: BTreeMap<FileId, OpenFileId>,
+    /// The open file whose history page faults on a file use, and how far they map around themselves.
+    mapped_through: BTreeMap<FileId, fault::MappedThrough>,
     /// Folios that devices have to fill.
     submitted: DeviceReads,
 }

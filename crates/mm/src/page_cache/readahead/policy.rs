@@ -23,6 +23,7 @@
 //! `do_sync_mmap_readahead` in mm/filemap.c.
 
 use crate::features::by_name::features;
+use std::ops::Range;
 
 features! {
     /// How readahead differs between kernels.
@@ -52,6 +53,15 @@ features! {
         /// are in memory, the rest of the window is read page by page; without this, as many pages from there on
         /// as the whole window has.
         pub shortens_fallback: bool,
+        /// 6.7: a fault that finds a page with the marker is retried under the mmap lock as if it were the first
+        /// attempt, since it was no major fault. If the retry looks the page up again, it counts another hit.
+        pub retry_hits_again: bool,
+        /// 6.10: pages mapped around a fault count as hits only if they are not refaults (`PG_workingset`).
+        pub workingset_is_no_hit: bool,
+        /// 6.18: a fault on a page that is still being read counts no hit.
+        pub locked_is_no_hit: bool,
+        /// 6.18: fault-around maps large folios as a whole, beyond its range too.
+        pub maps_whole_folios: bool,
     }
 }
 
@@ -65,18 +75,26 @@ impl ReadaheadFeatures {
         marks_next_folio: true,
         has_order_1: false,
         shortens_fallback: false,
+        retry_hits_again: false,
+        workingset_is_no_hit: false,
+        locked_is_no_hit: false,
+        maps_whole_folios: false,
     };
     pub(crate) const MAINLINE_6_6: ReadaheadFeatures =
         ReadaheadFeatures { position_moves_within_request: false, ..ReadaheadFeatures::MAINLINE_6_1 };
+    pub(crate) const MAINLINE_6_7: ReadaheadFeatures =
+        ReadaheadFeatures { retry_hits_again: true, ..ReadaheadFeatures::MAINLINE_6_6 };
     pub(crate) const MAINLINE_6_8: ReadaheadFeatures =
-        ReadaheadFeatures { marks_next_folio: false, ..ReadaheadFeatures::MAINLINE_6_6 };
+        ReadaheadFeatures { marks_next_folio: false, ..ReadaheadFeatures::MAINLINE_6_7 };
     pub(crate) const MAINLINE_6_9: ReadaheadFeatures =
         ReadaheadFeatures { has_order_1: true, ..ReadaheadFeatures::MAINLINE_6_8 };
+    pub(crate) const MAINLINE_6_10: ReadaheadFeatures =
+        ReadaheadFeatures { workingset_is_no_hit: true, ..ReadaheadFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_11: ReadaheadFeatures = ReadaheadFeatures {
         miss_continues_window: false,
         reads_past_cached: false,
         shortens_fallback: true,
-        ..ReadaheadFeatures::MAINLINE_6_9
+        ..ReadaheadFeatures::MAINLINE_6_10
     };
     /// Late releases of 6.12 behave like this too.
     pub(crate) const MAINLINE_6_13: ReadaheadFeatures = ReadaheadFeatures {
@@ -88,6 +106,11 @@ impl ReadaheadFeatures {
         ReadaheadFeatures { shortens_fallback: true, ..ReadaheadFeatures::MAINLINE_6_13 };
     pub(crate) const MAINLINE_6_17: ReadaheadFeatures =
         ReadaheadFeatures { order_of_open_file: true, ..ReadaheadFeatures::MAINLINE_6_14 };
+    pub(crate) const MAINLINE_6_18: ReadaheadFeatures = ReadaheadFeatures {
+        locked_is_no_hit: true,
+        maps_whole_folios: true,
+        ..ReadaheadFeatures::MAINLINE_6_17
+    };
 }
 
 /// What an open file remembers of its reads, in pages (`struct file_ra_state`).
@@ -175,6 +198,19 @@ pub fn fallback_window(f: &ReadaheadFeatures, window: Window, index: u32) -> Win
     Window { start: index, pages: window.pages - read, order: 0, ..window }
 }
 
+/// Whether fault-around maps large folios as a whole; `first` are the pages of the first folio that it finds,
+/// in a file of `file_pages` pages. The kernel compares with the file's last page instead of its end, so a first
+/// folio that ends with the file counts as reaching beyond it (`can_map_large` in `filemap_map_pages`).
+pub fn maps_whole_folios(f: &ReadaheadFeatures, first: &Range<u32>, file_pages: u32) -> bool {
+    f.maps_whole_folios && first.end < file_pages
+}
+
+/// How many of the pages of a folio that fault-around finds count as hits; `is_refault` for a folio that was
+/// evicted and has come back.
+pub fn fault_around_hits(f: &ReadaheadFeatures, pages: u32, is_refault: bool) -> u32 {
+    if is_refault && f.workingset_is_no_hit { 0 } else { pages }
+}
+
 /// How many misses more than hits end the readahead around faults (`MMAP_LOTSAMISS`).
 const MMAP_LOTSAMISS: u32 = 100;
 
@@ -245,6 +281,14 @@ impl FileRaState {
         };
         self.order = grown.min(self.max_order).min(self.size.max(1).ilog2() as u8);
         Window { start: self.start, pages: self.size, lookahead: self.async_size, order: self.order }
+    }
+
+    /// Whether a window is allocated by `page_cache_ra_order`, even if its folios turn out to be single pages.
+    /// There the marker counts from the window's end, and a file that ends before it has none; otherwise the
+    /// marker counts from the end of the file.
+    pub fn may_be_large(&self, f: &ReadaheadFeatures, window: &Window) -> bool {
+        let is_isolated = window.lookahead == 0;
+        window.order > 0 || f.order_of_open_file && self.max_order > 0 && !is_isolated
     }
 
     /// Decides on the window for a miss on page `index`; `request` pages from there on are wanted
@@ -368,6 +412,25 @@ impl FileRaState {
 
     /// Notes that a page fault found its page in memory (`do_async_mmap_readahead`).
     pub fn on_fault_hit(&mut self) {
-        self.mmap_miss = self.mmap_miss.saturating_sub(1);
+        self.on_fault_around(1);
+    }
+
+    /// Notes that a page fault found its page in memory, but still being read.
+    pub fn on_locked_hit(&mut self, f: &ReadaheadFeatures) {
+        if !f.locked_is_no_hit {
+            self.on_fault_around(1);
+        }
+    }
+
+    /// Notes that a fault which met the marker looks its page up once more when it is retried.
+    pub fn on_retried_hit(&mut self, f: &ReadaheadFeatures) {
+        if f.retry_hits_again {
+            self.on_fault_around(1);
+        }
+    }
+
+    /// Notes how many pages fault-around found that count as hits (`filemap_map_pages`).
+    pub fn on_fault_around(&mut self, hits: u32) {
+        self.mmap_miss = self.mmap_miss.saturating_sub(hits);
     }
 }

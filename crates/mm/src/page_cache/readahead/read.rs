@@ -111,9 +111,11 @@ impl Kernel<'_> {
 
     /// Adds the missing pages of a window to the page cache and submits their reads.
     fn read_window(&mut self, request: &ReadRequest, window: Window, by: AddedBy) {
-        let rest = match window.order {
-            0 => Some(window),
-            _ => self.read_large_folios(request, window, by),
+        let features = self.on.features.readahead;
+        let OpenFile { ra, .. } = &self.parts.page_cache.readahead.open_files[request.open.0 as usize];
+        let rest = match ra.may_be_large(&features, &window) {
+            false => Some(window),
+            true => self.read_large_folios(request, window, by),
         };
         if let Some(rest) = rest {
             self.read_single_pages(request, rest, by);
