@@ -35,7 +35,8 @@ at the start, and is emptied again however the command ends.
 reclaim: sequences of accesses to a file run in a memory cgroup that is smaller than the file. For
 each access, hit or miss and the evicted pages are compared.
 
-readahead: a file is read in several ways. For each read, the pages that were read in are compared.
+readahead: a file is read in several ways, and loaded from and stored to through a mapping. For each
+access, the pages that were read in are compared, and for each case the number of page faults.
 
 numa: programs run on several nodes. The decisions on each NUMA hinting fault and each scan pass are
 compared. With --qemu, each kernel boots twice for each program: once to record every decision, once

@@ -6,6 +6,7 @@
 //!     sequential-4k.reads.zst      a line a read            reads
 //!
 //!   0 32 1: 64-95 96-127/5         descriptor, first page, pages: what came in, the last 32 pages as one folio (2^5)
+//!   0 96 1 load: 128-159           the same of loads or stores through the mapping, which is of the first descriptor
 //! ```
 
 use std::fs;
@@ -13,7 +14,7 @@ use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sim::readahead::{Access, FileFolio};
+use sim::readahead::{Access, By, FileFolio};
 
 use super::Brought;
 use super::case::Case;
@@ -67,7 +68,21 @@ impl Recording {
 
     /// The reads of a case, and what each brought in.
     pub fn reads(&self, case: &Case) -> Result<Vec<Brought>, RecordingError> {
-        read_back(&self.directory.join(format!("{}.reads.zst", case.name)), case.descriptors.len())
+        let path = self.directory.join(format!("{}.reads.zst", case.name));
+        let reads = read_back(&path, case.descriptors.len())?;
+        let last = |access: &Access| access.index.checked_add(access.pages);
+        let is_mapped = |access: &Access| {
+            case.mapping.is_some() && last(access).is_some_and(|last| last <= case.file_pages)
+        };
+        let strays = |(access, _): &Brought| access.by != By::Read && !is_mapped(access);
+        match reads.iter().position(strays) {
+            None => Ok(reads),
+            Some(number) => Err(RecordingError::Stream {
+                file: path.display().to_string(),
+                place: format!("line {}", number + 1),
+                problem: format!("case {} of {FILE} has mapped no such pages", case.name),
+            }),
+        }
     }
 }
 
@@ -93,13 +108,27 @@ fn line((access, brought): &Brought) -> String {
         if first.order == 0 { pages } else { format!("{pages}/{}", first.order) }
     };
     let runs: String = runs.map(run).collect();
-    format!("{} {} {}:{runs}", access.descriptor, access.index, access.pages)
+    let by = match access.by {
+        By::Read => "",
+        By::Load => " load",
+        By::Store => " store",
+    };
+    format!("{} {} {}{by}:{runs}", access.descriptor, access.index, access.pages)
 }
 
 fn parse(line: &str) -> Option<Brought> {
     let (access, runs) = line.split_once(':')?;
-    let numbers: Vec<u32> = access.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let words: Vec<&str> = access.split(' ').collect();
+    let (numbers, by) = match words[..] {
+        [.., "load"] => (&words[..words.len() - 1], By::Load),
+        [.., "store"] => (&words[..words.len() - 1], By::Store),
+        _ => (&words[..], By::Read),
+    };
+    let numbers: Vec<u32> = numbers.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let [descriptor, index, pages] = numbers[..] else { return None };
+    if by != By::Read && descriptor > 0 {
+        return None;
+    }
     let mut brought = Vec::new();
     for run in runs.split_whitespace() {
         let (pages, order) = run.split_once('/').unwrap_or((run, "0"));
@@ -112,7 +141,7 @@ fn parse(line: &str) -> Option<Brought> {
         }
         brought.extend((first..=last).step_by(1 << order).map(|index| FileFolio { index, order }));
     }
-    Some((Access { descriptor, index, pages }, brought))
+    Some((Access { by, descriptor, index, pages }, brought))
 }
 
 impl RecordedKernel for Recording {
@@ -131,7 +160,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_were_written() {
-        let access = Access { descriptor: 1, index: 32, pages: 7 };
+        let access = Access { by: By::Read, descriptor: 1, index: 32, pages: 7 };
         let single = |index| FileFolio { index, order: 0 };
         let four = |index| FileFolio { index, order: 2 };
         let mixed = vec![single(32), single(33), single(34), single(64), four(36), four(40), single(44)];
@@ -140,6 +169,13 @@ mod tests {
             assert_eq!(parse(&line(&read)), Some(read));
         }
         assert_eq!(line(&(access, mixed)), "1 32 7: 32-34 64-64 36-43/2 44-44");
+        for (by, word) in [(By::Load, "load"), (By::Store, "store")] {
+            let touched = (Access { by, descriptor: 0, ..access }, vec![single(32)]);
+            assert_eq!(line(&touched), format!("0 32 7 {word}: 32-32"));
+            assert_eq!(parse(&line(&touched)), Some(touched));
+        }
+        let of_the_mapping = ["1 2 3 load: 4-5", "0 2 load: 4-5", "load: 4-5", "0 2 3 loads: 4-5"];
+        assert_eq!(of_the_mapping.map(parse), [None, None, None, None]);
         let wrong = ["", "1 2: 3-4", "1 2 3 4-5", "1 2 3: 5-4", "1 2 3: x-4", "1 2 3: 0-4294967295"];
         for wrong in wrong.into_iter().chain([
             "1 2 3: 4-6/2",
