@@ -37,7 +37,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "calibrate";
-    const TITLE: &'static str = "mmtwin calibrate --json: figures of machines that baseline rows pin";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

@@ -153,7 +153,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "compare";
-    const TITLE: &'static str = "mmtwin compare --json and mmtwin replay --json: arms over paired seeds";
 }
 
 fn render(comparison: &Comparison, description: &str) -> String {

@@ -15,8 +15,6 @@ use serde::Serialize;
 pub trait Document: Serialize + JsonSchema {
     /// The schema is called `mmtwin-NAME/1`.
     const NAME: &'static str;
-    /// What the document is, in a line.
-    const TITLE: &'static str;
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -45,11 +43,11 @@ mod tests {
     use std::path::Path;
 
     /// The schema of a document as it is written: no member but those that it names.
-    fn schema<T: Document + 'static>() -> (&'static str, Value) {
+    fn schema<T: Document + 'static>(title: &str) -> (&'static str, Value) {
         let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut schema = generator.into_root_schema_for::<Envelope<'static, T>>().to_value();
         close(&mut schema);
-        schema["title"] = T::TITLE.into();
+        schema["title"] = title.into();
         schema["properties"]["schema"] = json!({ "const": format!("mmtwin-{}/1", T::NAME) });
         (T::NAME, schema)
     }
@@ -84,17 +82,24 @@ mod tests {
     #[test]
     fn schemas_are_those_of_the_types() {
         let all = [
-            schema::<calibrate::View>(),
-            schema::<compare::View>(),
-            schema::<list::Lists>(),
-            schema::<mrc::View>(),
-            schema::<published::View>(),
-            schema::<record::View>(),
-            schema::<results::View>(),
-            schema::<run::Runs>(),
-            schema::<sensitivity::View>(),
-            schema::<verify::View>(),
-            either([schema::<study::equilibrium::View>(), schema::<study::pid_filter::View>()]),
+            schema::<calibrate::View>("mmtwin calibrate --json: figures of machines that baseline rows pin"),
+            schema::<compare::View>("mmtwin compare --json and mmtwin replay --json: arms over paired seeds"),
+            schema::<list::Lists>("mmtwin list --json: what there is"),
+            schema::<mrc::View>("mmtwin mrc --json: miss-ratio curves"),
+            schema::<published::View>("mmtwin published --json: predicted against published, cell by cell"),
+            schema::<record::View>("mmtwin record --json: what was recorded"),
+            schema::<results::View>("mmtwin results list --json: the runs of a results directory"),
+            schema::<run::Runs>("mmtwin run --json: runs by themselves"),
+            schema::<sensitivity::View>(
+                "mmtwin sensitivity --json: how far results move with what nobody measured",
+            ),
+            schema::<verify::View>(
+                "mmtwin verify --json: counters of a real kernel beside those of the twin",
+            ),
+            either([
+                schema::<study::equilibrium::View>("mmtwin study --json: what the runs of a study come to"),
+                schema::<study::pid_filter::View>("mmtwin study --json: what the runs of a study come to"),
+            ]),
         ];
         for (name, schema) in all {
             let path =

@@ -69,7 +69,6 @@ pub struct Lists {
 
 impl json::Document for Lists {
     const NAME: &'static str = "list";
-    const TITLE: &'static str = "mmtwin list --json: what there is";
 }
 
 #[derive(JsonSchema, Serialize)]

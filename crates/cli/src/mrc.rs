@@ -134,7 +134,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "mrc";
-    const TITLE: &'static str = "mmtwin mrc --json: miss-ratio curves";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

@@ -53,7 +53,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "published";
-    const TITLE: &'static str = "mmtwin published --json: predicted against published, cell by cell";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

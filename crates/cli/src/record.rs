@@ -83,7 +83,6 @@ pub struct View {
 
 impl json::Document for View {
     const NAME: &'static str = "record";
-    const TITLE: &'static str = "mmtwin record --json: what was recorded";
 }
 
 impl View {

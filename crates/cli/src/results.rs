@@ -74,7 +74,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "results-list";
-    const TITLE: &'static str = "mmtwin results list --json: the runs of a results directory";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

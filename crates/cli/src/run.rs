@@ -49,7 +49,6 @@ pub struct Runs<'a> {
 
 impl json::Document for Runs<'_> {
     const NAME: &'static str = "run";
-    const TITLE: &'static str = "mmtwin run --json: runs by themselves";
 }
 
 #[derive(JsonSchema, Serialize)]

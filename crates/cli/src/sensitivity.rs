@@ -53,7 +53,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "sensitivity";
-    const TITLE: &'static str = "mmtwin sensitivity --json: how far results move with what nobody measured";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

@@ -105,7 +105,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "verify";
-    const TITLE: &'static str = "mmtwin verify --json: counters of a real kernel beside those of the twin";
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {

@@ -49,7 +49,6 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "study";
-    const TITLE: &'static str = "mmtwin study --json: what the runs of a study come to";
 }
 
 #[derive(JsonSchema, Serialize)]
