@@ -17,6 +17,7 @@ use crate::address_space::AddressSpaces;
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::MemoryRange;
 use crate::counters::Counters;
+use crate::decisions::Decisions;
 use crate::features::Features;
 use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
@@ -34,6 +35,7 @@ use rand_pcg::Pcg64Mcg;
 pub struct MemoryManager {
     pub parts: Parts,
     features: Features,
+    decisions: Decisions,
     settings: Settings,
     counters: Counters,
     latencies: Latencies,
@@ -73,10 +75,23 @@ impl MemoryManager {
         settings: Settings,
         noise: Pcg64Mcg,
     ) -> MemoryManager {
-        let parts = Parts::new(topology, memory, &features, &settings, &noise);
+        MemoryManager::deciding_by(Decisions::default(), topology, memory, features, settings, noise)
+    }
+
+    /// The same, `decisions` saying which functions of a kernel tree decide instead of the twin's own.
+    pub fn deciding_by(
+        decisions: Decisions,
+        topology: &Topology,
+        memory: &[MemoryRange],
+        features: Features,
+        settings: Settings,
+        noise: Pcg64Mcg,
+    ) -> MemoryManager {
+        let parts = Parts::new(topology, memory, &features, &decisions, &settings, &noise);
         MemoryManager {
             parts,
             features,
+            decisions,
             settings,
             counters: Counters::default(),
             latencies: Latencies::new(noise),
@@ -86,8 +101,8 @@ impl MemoryManager {
     /// Enters the kernel on `cpu` of `machine`.
     #[inline]
     pub fn enter<'a>(&'a mut self, machine: &'a mut Machine<Category>, cpu: Cpu) -> Kernel<'a> {
-        let MemoryManager { parts, features, settings, counters, latencies } = self;
-        Kernel { parts, on: OnCpu { machine, cpu, features, settings, counters, latencies } }
+        let MemoryManager { parts, features, decisions, settings, counters, latencies } = self;
+        Kernel { parts, on: OnCpu { machine, cpu, features, decisions, settings, counters, latencies } }
     }
 
     /// Changes a setting as a write to its sysctl file does. After an error nothing has changed.
@@ -95,7 +110,7 @@ impl MemoryManager {
         let before = self.settings.clone();
         self.settings.set(name, value)?;
         if self.settings != before {
-            self.parts.configure(&self.features, &self.settings);
+            self.parts.configure(&self.features, &self.decisions, &self.settings);
         }
         let limits = |settings: &Settings| (settings.dirty.dirty_ratio, settings.dirty.dirty_bytes);
         if limits(&self.settings) != limits(&before) {
@@ -111,6 +126,11 @@ impl MemoryManager {
 
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// Whose functions decide.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
 
     pub fn settings(&self) -> &Settings {

@@ -13,6 +13,7 @@ use crate::allocator::PageAllocator;
 use crate::allocator::fault_injection::Injection;
 use crate::allocator::memory_map::MemoryRange;
 use crate::allocator::page::Geometry;
+use crate::decisions::Decisions;
 use crate::features::Features;
 use crate::hugetlb::HugetlbPools;
 use crate::kernel::Parts;
@@ -31,6 +32,7 @@ impl Parts {
         topology: &Topology,
         memory: &[MemoryRange],
         features: &Features,
+        decisions: &Decisions,
         settings: &Settings,
         noise: &Pcg64Mcg,
     ) -> Parts {
@@ -53,17 +55,17 @@ impl Parts {
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             numa: NumaBalancing::new(topology),
         };
-        parts.allocator.set_free_high_batch(features, topology);
-        parts.configure(features, settings);
+        parts.allocator.set_free_high_batch(features, &decisions.pcp, topology);
+        parts.configure(features, decisions, settings);
         parts.writeback_set_ratelimit(settings);
         parts
     }
 
     /// Applies the settings to all parts, at boot and after each change.
-    pub(crate) fn configure(&mut self, features: &Features, settings: &Settings) {
+    pub(crate) fn configure(&mut self, features: &Features, decisions: &Decisions, settings: &Settings) {
         self.lrus.configure(features, settings);
         let khugepaged = runs_khugepaged(&features.folios, &settings.transparent_hugepage);
-        self.allocator.configure(features, settings, khugepaged);
+        self.allocator.configure(features, decisions, settings, khugepaged);
     }
 
     /// Checks the invariants of all parts and panics with the one that is broken. `allocated` is the number

@@ -7,6 +7,7 @@
 
 use crate::account::Category;
 use crate::counters::Counters;
+use crate::decisions::Decisions;
 use crate::features::Features;
 use crate::latency::Latencies;
 use crate::sysctl::Settings;
@@ -18,6 +19,8 @@ pub struct OnCpu<'a> {
     /// The CPU that pays.
     pub cpu: Cpu,
     pub features: &'a Features,
+    /// Whose functions decide.
+    pub decisions: &'a Decisions,
     pub settings: &'a Settings,
     pub counters: &'a mut Counters,
     pub latencies: &'a mut Latencies,
@@ -31,6 +34,7 @@ impl OnCpu<'_> {
             machine: self.machine,
             cpu,
             features: self.features,
+            decisions: self.decisions,
             settings: self.settings,
             counters: self.counters,
             latencies: self.latencies,

@@ -2,6 +2,7 @@
 //! clear. Each row gives the answers of every variant to the same demand.
 
 use mm::Series;
+use mm::decisions::PcpDecisions;
 use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, Pageset, ZonePressure};
 use mm::pcp::{DrainedBlock, PerCpuPages, list_index};
@@ -63,7 +64,8 @@ impl Lone {
         let f = self.features;
         let index = list_index(&f, order, MigrateType::Movable);
         for _ in 0..times {
-            let due = self.pages.put(&f, ZonePressure::default(), index, order, self.next_pfn);
+            let own = PcpDecisions::default();
+            let due = self.pages.put(&f, &own, ZonePressure::default(), index, order, self.next_pfn);
             self.next_pfn += 1 << order;
             if let Some(due) = due {
                 let freed = self.give_back(due.pages, index);

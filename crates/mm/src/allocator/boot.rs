@@ -12,6 +12,7 @@ use crate::allocator::page::Geometry;
 use crate::allocator::pcp;
 use crate::allocator::watermark;
 use crate::allocator::zone::Zone;
+use crate::decisions::{Decisions, MOST_ZONES, PcpDecisions, Rule, WatermarkState, nonsense};
 use crate::features::Features;
 use crate::sysctl::Settings;
 use machine::{Node, Topology};
@@ -62,7 +63,13 @@ impl PageAllocator {
 
     /// Recomputes watermarks, lowmem reserves and pagesets from the settings, at boot and after each change.
     /// If khugepaged runs and `vm.min_free_kbytes` is not set, its recommended value is used.
-    pub(crate) fn configure(&mut self, features: &Features, settings: &Settings, khugepaged: bool) {
+    pub(crate) fn configure(
+        &mut self,
+        features: &Features,
+        decisions: &Decisions,
+        settings: &Settings,
+        khugepaged: bool,
+    ) {
         let lowmem: u64 = self.zones.iter().filter(|z| z.kind != ZoneType::Movable).map(|z| z.managed).sum();
         let page_size = self.geometry.page_size;
         // At boot the high watermarks are still zero, so all of lowmem counts.
@@ -72,12 +79,11 @@ impl PageAllocator {
         let huge = watermark::khugepaged_min_free_kbytes(self.geometry, populated, lowmem);
         let raised = khugepaged && settings.min_free_kbytes.is_none();
         self.min_free_kbytes = if raised { wanted.max(huge) } else { wanted };
-        let min_free = self.min_free_kbytes / page_size.kib();
+        let marks = self.marks(decisions, lowmem, settings.watermark_scale_factor);
         let managed: Vec<(Node, ZoneType, u64)> =
             self.zones.iter().map(|z| (z.node, z.kind, z.managed)).collect();
-        for zone in &mut self.zones {
-            let scale = settings.watermark_scale_factor;
-            zone.marks = watermark::marks(zone.kind, zone.managed, min_free, lowmem, scale);
+        for (zone, marks) in self.zones.iter_mut().zip(marks) {
+            zone.marks = marks;
             zone.buddy.watermark_boost = 0;
             zone.stat_threshold = watermark::counter_threshold(page_size, self.online_cpus, zone.managed);
             let ratio = settings.lowmem_reserve_ratio[zone.kind as usize];
@@ -89,17 +95,49 @@ impl PageAllocator {
                 *reserve = protected.checked_div(ratio).unwrap_or(0);
             }
             let local = self.local_cpus[zone.node.index()];
-            zone.configure_pagesets(features, settings, local, self.online_cpus);
+            zone.configure_pagesets(features, &decisions.pcp, settings, local, self.online_cpus);
         }
+    }
+
+    /// The watermarks of all zones, `lowmem` being the managed pages of all but movable ones.
+    fn marks(&self, decisions: &Decisions, lowmem: u64, scale_factor: u64) -> Vec<[u64; 4]> {
+        let Rule::Tree(setup) = decisions.watermarks else {
+            let min_free = self.min_free_kbytes / self.geometry.page_size.kib();
+            let of = |z: &Zone| watermark::marks(z.kind, z.managed, min_free, lowmem, scale_factor);
+            return self.zones.iter().map(of).collect();
+        };
+        let mut state = WatermarkState {
+            min_free_kbytes: self.min_free_kbytes.min(i32::MAX as u64) as i32,
+            watermark_scale_factor: scale_factor.min(i32::MAX as u64) as i32,
+            page_shift: self.geometry.page_size.shift() as i32,
+            nr_zones: self.zones.len() as i32,
+            ..WatermarkState::default()
+        };
+        for (z, zone) in self.zones.iter().enumerate().take(MOST_ZONES) {
+            (state.kind[z], state.managed[z]) = (zone.kind as i32, zone.managed);
+        }
+        let asked = state;
+        setup(&mut state);
+        let of = |z: usize| [state.min[z], state.low[z], state.high[z], state.promo[z]];
+        let are_ordered = |z: usize| of(z).is_sorted() && of(z)[3] < 1 << 62;
+        if self.zones.len() > MOST_ZONES || !(0..self.zones.len()).all(are_ordered) {
+            nonsense("__setup_per_zone_wmarks", &asked, &state, "marks are in no order, or zones too many");
+        }
+        (0..self.zones.len()).map(of).collect()
     }
 
     /// Sets `PCPF_FREE_HIGH_BATCH` of the pagesets whose CPU's cache share holds several batches. The kernel
     /// evaluates this when CPUs come up, with the batch of that time.
-    pub(crate) fn set_free_high_batch(&mut self, features: &Features, topology: &Topology) {
+    pub(crate) fn set_free_high_batch(
+        &mut self,
+        features: &Features,
+        decisions: &PcpDecisions,
+        topology: &Topology,
+    ) {
         let bytes = pcp::policy::cache_share(features, topology);
         let page_size = self.geometry.page_size;
         for zone in &mut self.zones {
-            let batch = pcp::policy::zone_batchsize(page_size, zone.managed);
+            let batch = decisions.zone_batchsize(page_size, zone.managed);
             for pageset in &mut zone.pagesets {
                 pageset.tuning.free_high_batch =
                     pcp::policy::is_cache_large(features, page_size, bytes, batch);

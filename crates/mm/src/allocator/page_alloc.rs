@@ -23,7 +23,6 @@ use crate::allocator::buddy::Wanted;
 use crate::allocator::compaction::{CompactMode, CompactResult};
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::{Geometry, Pfn};
-use crate::allocator::pcp;
 use crate::allocator::pcp::{is_order_allowed, list_index};
 use crate::allocator::policy;
 use crate::allocator::request::{Effort, PAGE_ALLOC_COSTLY_ORDER, Placement, Request};
@@ -414,7 +413,8 @@ impl Kernel<'_> {
                 break;
             }
             let pageset = &mut zone.pagesets[cpu.index()];
-            let plain = pcp::policy::plain_frees(&pageset.tuning, f, zone.pressure, pages.len() - done);
+            let decisions = &self.on.decisions.pcp;
+            let plain = decisions.plain_frees(&pageset.tuning, f, zone.pressure, pages.len() - done);
             if plain == 0 {
                 break;
             }
@@ -425,7 +425,8 @@ impl Kernel<'_> {
                 .iter()
                 .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
                 .unwrap_or(plain);
-            done += pageset.put_plain(f, zone.pressure, list_index(f, 0, block_type), &run[..same]);
+            let list = list_index(f, 0, block_type);
+            done += pageset.put_plain(f, decisions, zone.pressure, list, &run[..same]);
         }
         self.on.counters.add(Event::Pgfree, done as u64);
         done

@@ -23,10 +23,11 @@ use crate::allocator::page::{Geometry, MigrateType, Pfn};
 use crate::allocator::pcp::policy::{
     self as pcp_policy, Accounting, BulkFree, Expiry, Pageset, TypeOf, ZonePressure,
 };
-use crate::allocator::pcp::{DrainedBlock, PerCpuPages, is_order_allowed, list_index};
+use crate::allocator::pcp::{Decayed, DrainedBlock, PerCpuPages, ZoneSize, is_order_allowed, list_index};
 use crate::allocator::policy;
 use crate::allocator::watermark::{self, Mark, Reserves};
 use crate::counters::Event;
+use crate::decisions::PcpDecisions;
 use crate::features::Features;
 use crate::on_cpu::OnCpu;
 use crate::sysctl::Settings;
@@ -127,16 +128,18 @@ impl Zone {
     pub fn configure_pagesets(
         &mut self,
         f: &Features,
+        decisions: &PcpDecisions,
         settings: &Settings,
         local_cpus: u64,
         online_cpus: u64,
     ) {
         let fraction = settings.percpu_pagelist_high_fraction;
-        let batch = pcp_policy::zone_batchsize(self.buddy.geometry().page_size, self.managed);
+        let page_size = self.buddy.geometry().page_size;
         let low = self.wmark(Mark::Low);
-        let (least, most) = pcp_policy::zone_high_bounds(f, fraction, low, self.managed);
-        let size = |total| pcp_policy::zone_highsize(total, local_cpus, online_cpus, batch);
-        self.set_pagesets(f, batch, size(least), size(most));
+        let size = ZoneSize { page_size, managed: self.managed, low, local_cpus, online_cpus };
+        let batch = decisions.zone_batchsize(page_size, self.managed);
+        let (high_min, high_max) = decisions.high_bounds(f, &size, fraction, batch);
+        self.set_pagesets(f, batch, high_min, high_max);
     }
 
     /// Sets the batch and bounds of all pagesets.
@@ -264,8 +267,8 @@ impl Zone {
         if let Some(pfn) = self.pagesets[on.cpu.index()].take(f, index, order) {
             return Some(pfn);
         }
-        let blocks =
-            pcp_policy::nr_pcp_alloc(&mut self.pagesets[on.cpu.index()].tuning, f, self.pressure, order);
+        let tuning = &mut self.pagesets[on.cpu.index()].tuning;
+        let blocks = on.decisions.pcp.nr_pcp_alloc(tuning, f, self.pressure, order);
         let got = self.refill(on, wanted, blocks as usize);
         let pageset = &mut self.pagesets[on.cpu.index()];
         pageset.note_refilled(got, order);
@@ -448,10 +451,10 @@ impl Zone {
     pub fn free_through_pageset(&mut self, on: &mut OnCpu, pfn: Pfn, order: u8) {
         let f = on.features;
         let index = list_index(f, order, self.buddy.block_type(pfn));
-        let due = self.pagesets[on.cpu.index()].put(f, self.pressure, index, order, pfn);
-        let Some(BulkFree { pages, free_high }) = due else { return };
+        let pageset = &mut self.pagesets[on.cpu.index()];
+        let due = pageset.put(f, &on.decisions.pcp, self.pressure, index, order, pfn);
+        let Some(BulkFree { pages, portion, free_high }) = due else { return };
         on.counters.add(if free_high { Event::PcpFreeHighDrains } else { Event::PcpHighDrains }, 1);
-        let portion = pcp_policy::bulk_free_portion(&self.pagesets[on.cpu.index()].tuning, f, pages);
         self.give_back_in_portions(on, pages, portion, index);
         if policy::retests_high(f, self.pressure)
             && self.is_above(f, Mark::High, 0, ZoneType::Movable, Reserves::default())
@@ -557,11 +560,11 @@ impl Zone {
         if folded {
             self.pagesets[on.cpu.index()].tuning.expire = pcp_policy::EXPIRE_TICKS;
         }
-        let (surplus, more) = pcp_policy::decay(&mut self.pagesets[on.cpu.index()].tuning, f);
-        if surplus > 0 {
+        let Decayed { pages, portion, more } =
+            on.decisions.pcp.decay(&mut self.pagesets[on.cpu.index()].tuning, f);
+        if pages > 0 {
             let before = self.pagesets[on.cpu.index()].tuning.count;
-            let portion = pcp_policy::decay_portion(&self.pagesets[on.cpu.index()].tuning, f, surplus);
-            self.give_back_in_portions(on, surplus, portion, 0);
+            self.give_back_in_portions(on, pages, portion, 0);
             let given = before - self.pagesets[on.cpu.index()].tuning.count;
             on.counters.add(Event::PcpDecayedPages, given as u64);
         }

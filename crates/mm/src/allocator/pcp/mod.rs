@@ -9,17 +9,21 @@
 //! ```
 //!
 //! Taking and freeing single pages touches nothing that another CPU can see; only refills and bulk frees take
-//! the zone's lock. [`policy`] decides when and how many; this file moves page numbers. The lists are ring
+//! the zone's lock. [`policy`], or functions of a kernel tree (`tree.rs`), decide when and how many; this file moves
+//! page numbers. The lists are ring
 //! buffers, so that the simulator reads the host's memory in order.
 //! In the kernel: `__rmqueue_pcplist`, `free_frozen_page_commit`, `free_pcppages_bulk` in mm/page_alloc.c.
 
 pub mod policy;
+mod tree;
 
 use crate::allocator::page::{MigrateType, Pfn};
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+use crate::decisions::PcpDecisions;
 use crate::features::Features;
 use policy::{BulkFree, Pageset, ZonePressure};
 use std::collections::VecDeque;
+pub use tree::{Decayed, ZoneSize};
 
 /// Number of lists in a pageset (`NR_PCP_LISTS`), with two of pageblock order.
 pub const NR_PCP_LISTS: usize = (PAGE_ALLOC_COSTLY_ORDER as usize + 1) * MigrateType::PCP_TYPES + 2;
@@ -124,24 +128,32 @@ impl PerCpuPages {
     pub fn put(
         &mut self,
         f: &Features,
+        decisions: &PcpDecisions,
         zone: ZonePressure,
         index: usize,
         order: u8,
         pfn: Pfn,
     ) -> Option<BulkFree> {
         self.lists[index].push_front(pfn);
-        policy::note_free(&mut self.tuning, f, zone, order)
+        decisions.note_free(&mut self.tuning, f, zone, order)
     }
 
     /// Puts freed pages (order 0, in this order) on list `index` as long as no bulk free is due. Returns how
     /// many it took.
     #[inline]
-    pub fn put_plain(&mut self, f: &Features, zone: ZonePressure, index: usize, pages: &[Pfn]) -> usize {
-        let plain = policy::plain_frees(&self.tuning, f, zone, pages.len());
+    pub fn put_plain(
+        &mut self,
+        f: &Features,
+        decisions: &PcpDecisions,
+        zone: ZonePressure,
+        index: usize,
+        pages: &[Pfn],
+    ) -> usize {
+        let plain = decisions.plain_frees(&self.tuning, f, zone, pages.len());
         for &pfn in &pages[..plain] {
             self.lists[index].push_front(pfn);
         }
-        policy::note_plain_frees(&mut self.tuning, f, plain);
+        decisions.note_plain_frees(&mut self.tuning, f, plain);
         plain
     }
 

@@ -150,6 +150,8 @@ fn clamp_high(p: &mut Pageset) -> i32 {
 pub struct BulkFree {
     /// Pages to give back to the zone.
     pub pages: i32,
+    /// How many of them at a time, under one hold of the lock.
+    pub portion: i32,
     /// Whether the reason is a run of high-order frees ("free_high").
     pub free_high: bool,
 }
@@ -157,6 +159,17 @@ pub struct BulkFree {
 /// Counts a freed block of `order` and returns the bulk free that is now due, if any.
 #[inline]
 pub fn note_free(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> Option<BulkFree> {
+    let free_high = enter_free(p, f, order);
+    let high = nr_pcp_high(p, f, zone, free_high);
+    (p.count >= high).then(|| {
+        let pages = nr_pcp_free(p, f, high, free_high);
+        BulkFree { pages, portion: bulk_free_portion(p, f, pages), free_high }
+    })
+}
+
+/// Enters a freed block of `order` and says whether high-order blocks are being freed in a row.
+#[inline]
+pub fn enter_free(p: &mut Pageset, f: &Features, order: u8) -> bool {
     if f.scale_refills {
         p.alloc_factor >>= 1;
     }
@@ -165,8 +178,7 @@ pub fn note_free(p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -
     if f.free_memory == FreeMemory::Count && p.free_count < p.batch << BATCH_SCALE_MAX {
         p.free_count += 1 << order;
     }
-    let high = nr_pcp_high(p, f, zone, free_high);
-    (p.count >= high).then(|| BulkFree { pages: nr_pcp_free(p, f, high, free_high), free_high })
+    free_high
 }
 
 /// How many of `frees` order-0 frees in a row only lengthen a list; the next one may do more. 0 if the zone
@@ -234,7 +246,7 @@ fn free_high(p: &mut Pageset, f: &Features, order: u8) -> bool {
 
 /// The `count` from which this free goes to the zone. Also tunes `high`, with effect from the next free on.
 #[inline]
-fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: bool) -> i32 {
+pub fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: bool) -> i32 {
     if f.auto_tuning.is_none() {
         let high = if f.high_bounds { p.high_min } else { p.high };
         return match () {
@@ -277,7 +289,7 @@ fn nr_pcp_high(p: &mut Pageset, f: &Features, zone: ZonePressure, free_high: boo
 }
 
 /// Number of pages to give back in a bulk free that started at `high`.
-fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) -> i32 {
+pub fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) -> i32 {
     if free_high {
         return if f.auto_tuning.is_some() { p.count.min(p.batch << BATCH_SCALE_MAX) } else { p.count };
     }
@@ -426,15 +438,19 @@ pub fn zone_batchsize(page_size: PageSize, managed: u64) -> i32 {
     (rounded - 1).max(1) as i32
 }
 
-/// Total `high_min` and total `high_max` of all pagesets of a zone with `managed` pages. With auto-tuning
-/// (patch 7) these are the low watermark (`low`) and an eighth of the zone, unless
+/// What fraction of a zone all its pagesets share for their `high_min` and for their `high_max`; 0 means by the low watermark.
+/// Where `high` floats (patch 7), those are the low watermark and an eighth of the zone, unless
 /// `vm.percpu_pagelist_high_fraction` (`fraction`) fixes both.
-pub fn zone_high_bounds(f: &Features, fraction: u64, low: u64, managed: u64) -> (u64, u64) {
+pub fn high_fractions(f: &Features, fraction: u64) -> (u64, u64) {
     match fraction {
-        0 if f.auto_tuning.is_some() => (low, managed / MIN_PERCPU_PAGELIST_HIGH_FRACTION),
-        0 => (low, low),
-        _ => (managed / fraction, managed / fraction),
+        0 if f.auto_tuning.is_some() => (0, MIN_PERCPU_PAGELIST_HIGH_FRACTION),
+        _ => (fraction, fraction),
     }
+}
+
+/// How many pages all pagesets of a zone of `managed` pages share: such a fraction of it, or as many as the low watermark (`low`).
+pub fn high_total(fraction: u64, low: u64, managed: u64) -> u64 {
+    managed.checked_div(fraction).unwrap_or(low)
 }
 
 /// Sets the batch and bounds of a pageset (`pageset_update`). Before patch 6 there are no bounds, and `high`
@@ -494,7 +510,10 @@ mod tests {
 
     #[test]
     fn high_floats_up_to_an_eighth_of_the_zone() {
-        let bounds = |f: Features, fraction| zone_high_bounds(&f, fraction, 100, 8000);
+        let bounds = |f: Features, fraction| {
+            let (least, most) = high_fractions(&f, fraction);
+            (high_total(least, 100, 8000), high_total(most, 100, 8000))
+        };
         assert_eq!([0, 10].map(|fraction| bounds(Features::PATCH6, fraction)), [(100, 100), (800, 800)]);
         assert_eq!([0, 10].map(|fraction| bounds(Features::PATCH7, fraction)), [(100, 1000), (800, 800)]);
     }

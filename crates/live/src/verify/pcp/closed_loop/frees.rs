@@ -6,6 +6,7 @@
 //! ```
 
 use mm::MigrateType;
+use mm::decisions::PcpDecisions;
 use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::policy::{self, ZonePressure};
 use mm::pcp::{is_order_allowed, list_index};
@@ -49,12 +50,12 @@ impl Judge<'_> {
         if let Some(halved) = self.unknown_factors.get_mut(&place.slot) {
             *halved += 1;
         }
-        let due = self.pages(place).put(&f, ZonePressure::default(), list, order, event.pfn);
+        let own = PcpDecisions::default();
+        let due = self.pages(place).put(&f, &own, ZonePressure::default(), list, order, event.pfn);
         if let Some(due) = due {
             let mut predicted = Vec::new();
             let count = self.pages(place).tuning.count;
-            let portion = policy::bulk_free_portion(&self.pages(place).tuning, &f, due.pages);
-            for pages in policy::portions(due.pages, portion) {
+            for pages in policy::portions(due.pages, due.portion) {
                 self.pages(place).take_for_zone(&f, pages, list, &mut predicted);
             }
             self.compare_drain(number, place, count, predicted);
