@@ -16,7 +16,7 @@ SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build tidy test properties soak lint wasm doc docs reference bench fuzz dependencies sbom ci nightly
+.PHONY: help build tidy test properties soak lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -31,6 +31,7 @@ help:
 	@echo 'make reference  writes names.md, bounds.md and dates.md of docs/src/reference and schemas/ from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
+	@echo 'make differential  policies against the C of kernels in MMTWIN_KERNEL_SOURCES=DIR[:DIR], a million states a function'
 	@echo 'make dependencies  licences, bans, sources and advisories of what others wrote, and whether it is used'
 	@echo 'make sbom     what the command is made of, as CycloneDX: target/mmtwin.cdx.json'
 	@echo 'make ci       everything that has to pass: .ci/run'
@@ -85,6 +86,9 @@ fuzz:
 		fuzz/run $(NIGHTLY) $$target $(SECONDS) || failed="$$failed $$target"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "== failed:$$failed"; exit 1; fi
+
+differential:
+	MMTWIN_STATES=1000000 MMTWIN_COVERAGE=1 $(CARGO) test --release -p kernel_tree --test differential -- --nocapture
 
 # The advisories' database comes over the network; without it everything else is checked.
 dependencies:

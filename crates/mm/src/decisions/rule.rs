@@ -11,8 +11,10 @@
 use std::fmt;
 
 /// Who makes a decision about `S`.
+#[derive(Default)]
 pub enum Rule<S: 'static> {
     /// The twin's own rule.
+    #[default]
     Own,
     /// A function compiled from a kernel tree. It may be called at any time and on any thread, for as long as the process lives.
     Tree(extern "C" fn(&mut S)),
@@ -33,12 +35,6 @@ impl<S> Clone for Rule<S> {
 }
 
 impl<S> Copy for Rule<S> {}
-
-impl<S> Default for Rule<S> {
-    fn default() -> Rule<S> {
-        Rule::Own
-    }
-}
 
 impl<S> fmt::Debug for Rule<S> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {

@@ -308,7 +308,12 @@ pub fn nr_pcp_free(p: &mut Pageset, f: &Features, high: i32, free_high: bool) ->
         }
         FreeMemory::Count => p.free_count,
     };
-    wanted.min(most).max(least)
+    clamp(wanted, least, most)
+}
+
+/// As the kernel's `clamp` where bounds cross, which they do not in pagesets that it made: the upper one is asked first.
+fn clamp(wanted: i32, least: i32, most: i32) -> i32 {
+    if wanted >= most { most } else { wanted.max(least) }
 }
 
 /// One tick of the vmstat worker: lowers a grown `high`. Returns the pages to give back now and whether the

@@ -1,0 +1,143 @@
+//! A shared object of decisions, in this process: the only place with unsafe code.
+//!
+//! What makes it sound: the object was compiled a moment ago from records whose fields are those of `mm`'s structures, which
+//! [`check_size`] asks it again; it has no symbols but its own; and it is never unloaded, so a function pointer from it is good for as
+//! long as the process lives. That the C code itself keeps to its records is the user's word (and the sanitizers', if asked).
+#![allow(unsafe_code)]
+
+use crate::compiler::{Instrumentation, Object, hash};
+use crate::decision::{DECISIONS, Decision, Slot};
+use crate::error::{Error, Place};
+use crate::extract::Extract;
+use libloading::Library;
+use mm::Decisions;
+use mm::decisions::{Flat, Rule};
+
+/// Whose function makes a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// The tree's.
+    Tree {
+        /// Where it is.
+        place: Place,
+        /// Hash of its text and of all that it needs.
+        text_hash: String,
+    },
+    /// The twin's own, as nobody asked for the tree's.
+    Own,
+}
+
+/// Decisions of a tree, ready to be asked.
+pub struct Loaded {
+    /// What a memory manager is built with.
+    pub decisions: Decisions,
+    /// Of each decision, whose it is.
+    pub provenance: Vec<(&'static str, Provenance)>,
+    /// Hash of sources, header, compiler and flags.
+    pub content_hash: String,
+    write_coverage: Option<extern "C" fn()>,
+}
+
+impl Loaded {
+    /// Loads what was compiled of `extract`.
+    pub fn open(object: &Object, extract: Extract) -> Result<Loaded, Error> {
+        if let (Instrumentation::Sanitizers, Some(runtime)) = (object.instrumentation, &object.preloaded)
+            && !has_sanitizer()
+        {
+            return Err(Error::NoSanitizer { runtime: runtime.clone() });
+        }
+        // SAFETY: the object has no constructors (`extract.rs` refuses them) and nothing else that runs when it is loaded but what
+        // the compiler's own instrumentation brings.
+        let library = unsafe { Library::new(&object.path) };
+        let library = library.map_err(|error| problem(object, error.to_string()))?;
+        // It is never unloaded: rules are copied into kernels that live as long as they like.
+        let library: &'static Library = Box::leak(Box::new(library));
+        let mut decisions = Decisions::default();
+        for found in &extract.found {
+            install(library, object, found.decision, &mut decisions)?;
+        }
+        let provenance =
+            DECISIONS.iter().map(|decision| (decision.name, provenance(&extract, decision))).collect();
+        let write_coverage = match object.instrumentation {
+            // SAFETY: `unit.rs` defines it so.
+            Instrumentation::Coverage => unsafe {
+                symbol::<extern "C" fn()>(library, "mmtwin_write_coverage")
+            },
+            _ => None,
+        };
+        Ok(Loaded { decisions, provenance, content_hash: object.content_hash.clone(), write_coverage })
+    }
+
+    /// Writes down which branches were taken so far, if the object was built for that.
+    pub fn write_coverage(&self) {
+        if let Some(write) = self.write_coverage {
+            write();
+        }
+    }
+}
+
+fn provenance(extract: &Extract, decision: &Decision) -> Provenance {
+    match extract.found.iter().find(|found| found.decision.name == decision.name) {
+        None => Provenance::Own,
+        Some(found) => Provenance::Tree {
+            place: found.place.clone(),
+            text_hash: hash(&[extract.text_of(found).as_bytes()]),
+        },
+    }
+}
+
+fn install(
+    library: &'static Library,
+    object: &Object,
+    decision: &Decision,
+    decisions: &mut Decisions,
+) -> Result<(), Error> {
+    match decision.slot {
+        Slot::Pcp(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::PcpZone(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Watermarks(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+    }
+    Ok(())
+}
+
+fn rule_of<S: Flat>(
+    library: &'static Library,
+    object: &Object,
+    decision: &Decision,
+) -> Result<Rule<S>, Error> {
+    check_size::<S>(library, object, decision)?;
+    let name = format!("mmtwin_decide_{}", decision.name);
+    // SAFETY: the shim of that name takes a pointer to a record whose declaration was written from `S::FIELDS`, and its size is
+    // that of `S`. It keeps no pointer to it.
+    let decide = unsafe { symbol::<extern "C" fn(&mut S)>(library, &name) };
+    decide.map(Rule::Tree).ok_or_else(|| problem(object, format!("there is no {name}")))
+}
+
+fn check_size<S: Flat>(library: &'static Library, object: &Object, decision: &Decision) -> Result<(), Error> {
+    let name = format!("mmtwin_size_of_{}", decision.name);
+    // SAFETY: `MMTWIN_DECISION` defines an `unsigned long` of that name, which nobody writes.
+    let size = unsafe { symbol::<*const std::ffi::c_ulong>(library, &name).map(|size| *size) };
+    let ours = size_of::<S>() as std::ffi::c_ulong;
+    match size {
+        Some(size) if size == ours => Ok(()),
+        other => Err(problem(object, format!("{} is of {other:?} bytes there and of {ours} here", S::TAG))),
+    }
+}
+
+/// # Safety
+/// `T` is what the symbol is: a pointer to a function or to data.
+unsafe fn symbol<T: Copy>(library: &'static Library, name: &str) -> Option<T> {
+    // SAFETY: the caller's word.
+    unsafe { library.get::<T>(name).ok().map(|symbol| *symbol) }
+}
+
+/// Whether AddressSanitizer's runtime is part of this process.
+fn has_sanitizer() -> bool {
+    let this = libloading::os::unix::Library::this();
+    // SAFETY: the symbol is only looked for.
+    unsafe { this.get::<*const ()>("__asan_init").is_ok() }
+}
+
+fn problem(object: &Object, message: String) -> Error {
+    Error::Object { object: object.path.clone(), message }
+}

@@ -1,0 +1,88 @@
+//! The C of a kernel as judge of the twin: the same states to both, and every difference is a failure or a known one.
+//!
+//! ```text
+//!   seed ─► a state ─┬─► nr_pcp_high of mm/page_alloc.c ─► PcpState ─┐
+//!                    └─► policy.rs with the release's features ──────┴─ equal? else known, else a failure with the state
+//! ```
+//!
+//! Kernel sources are not part of this project. They are looked for where `MMTWIN_KERNEL_SOURCES` says (directories, with colons between
+//! them) and in /usr/src/linux-source-*, as Debian's packages unpack; where there are none this test says so and does nothing.
+//!
+//! `MMTWIN_STATES` says how many states each function gets. The long form, `make differential`, tries a million and has gcov say which
+//! branches of the C none of them reached.
+
+mod case;
+mod coverage;
+mod kernels;
+mod pcp;
+mod watermarks;
+
+use case::Case;
+use kernel_tree::{Compiler, Config, Decision, Instrumentation, KernelTree, Loaded};
+use kernels::Kernel;
+use std::path::Path;
+
+/// States of each function where nobody asks for more.
+const STATES: u64 = 20_000;
+
+fn states() -> u64 {
+    let asked = std::env::var("MMTWIN_STATES").ok();
+    asked.map_or(STATES, |states| states.parse().expect("MMTWIN_STATES is a number"))
+}
+
+fn wants_coverage() -> bool {
+    std::env::var_os("MMTWIN_COVERAGE").is_some()
+}
+
+fn load(kernel: &Kernel, directory: &Path, instrumentation: Instrumentation) -> Loaded {
+    let tree = KernelTree::new(&kernel.root, Config::default());
+    let wanted: Vec<&'static Decision> = cases()
+        .iter()
+        .filter(|case| case.is_in(kernel.release))
+        .map(|case| Decision::named(case.name).unwrap())
+        .collect();
+    let compiler = Compiler::of_the_system(instrumentation);
+    kernel_tree::load(&tree, &wanted, &compiler, directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", kernel.root.display()))
+}
+
+fn cases() -> Vec<Case> {
+    [pcp::cases(), watermarks::cases()].concat()
+}
+
+#[test]
+fn the_twin_decides_as_the_kernel_does() {
+    let kernels = kernels::all();
+    let mut failures = Vec::new();
+    for kernel in &kernels {
+        let directory = tempfile::tempdir().unwrap();
+        let loaded = load(kernel, directory.path(), Instrumentation::None);
+        for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
+            let difference = case.compare(kernel, &loaded.decisions, states());
+            failures
+                .extend(difference.map(|message| format!("{} of {}: {message}", case.name, kernel.release)));
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn every_branch_is_reached_or_listed() {
+    if !wants_coverage() {
+        return;
+    }
+    for kernel in &kernels::all() {
+        let directory = tempfile::tempdir().unwrap();
+        let loaded = load(kernel, directory.path(), Instrumentation::Coverage);
+        for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
+            let _ = case.compare(kernel, &loaded.decisions, states().min(100_000));
+        }
+        loaded.write_coverage();
+        let report = coverage::report(directory.path());
+        kernels::say(&format!(
+            "{}: {} of {} branches reached",
+            kernel.release, report.reached, report.branches
+        ));
+        report.missed.iter().for_each(|missed| kernels::say(&format!("    not reached: {missed}")));
+    }
+}
