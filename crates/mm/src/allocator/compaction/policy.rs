@@ -42,7 +42,8 @@ pub fn fragmentation_index(blocks: &FreeBlocks, order: u8) -> Option<u64> {
         return Some(0);
     }
     let wanted = free_pages(blocks) * 1000 / (1 << order);
-    Some(1000u64.saturating_sub((1000 + wanted) / total))
+    // A single block that is too small comes out below 0, which is no index either.
+    1000u64.checked_sub((1000 + wanted) / total)
 }
 
 /// Share of free memory that allocations of `order` cannot use, per cent (`extfrag_for_order`).

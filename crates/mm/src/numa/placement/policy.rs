@@ -78,8 +78,9 @@ pub fn update_period(
     } else {
         -((PERIOD_THRESHOLD - local.max(private)) as i64)
     };
-    let period = (i64::from(period) + slots * slot).clamp(bounds.min.into(), bounds.max.into());
-    PeriodUpdate { period: period as u32, puts_off_scan: false, clears_locality: true }
+    // The kernel's sum has no sign: one below 0, which only periods of less than 21 ms come to, is as long as it gets.
+    let period = period.wrapping_add((slots * slot) as u32).clamp(bounds.min, bounds.max);
+    PeriodUpdate { period, puts_off_scan: false, clears_locality: true }
 }
 
 /// The result of decaying a task's statistics at its placement.
