@@ -26,11 +26,21 @@ struct per_cpu_pages {
 	int mmtwin_first_drain;
 };
 
+/* Up to 4 MiB of 4 KiB pages; the largest order has two names. */
+#define MAX_PAGE_ORDER 10
+#define MAX_ORDER 11
+#define NR_PAGE_ORDERS 11
+
+struct free_area {
+	unsigned long nr_free;
+};
+
 struct zone {
 	spinlock_t lock;
 	unsigned long flags;
 	unsigned long _watermark[NR_WMARK];
 	unsigned long watermark_boost;
+	struct free_area free_area[NR_PAGE_ORDERS];
 	unsigned long mmtwin_managed;
 	enum zone_type mmtwin_type;
 };

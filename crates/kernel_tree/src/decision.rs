@@ -3,7 +3,10 @@
 //! A new decision is an entry in [`DECISIONS`], a shim in the mechanism's file in `c/`, and a [`mm::decisions::Rule`] that `mm` asks.
 
 use mm::Decisions;
-use mm::decisions::{Flat, PcpState, PcpZoneState, Rule, WatermarkState};
+use mm::decisions::{
+    Flat, FragmentationState, LruGenState, NumaScanState, PcpState, PcpZoneState, ReadaheadState, Rule,
+    ShadowState, WatermarkState,
+};
 use std::fmt;
 
 /// A function of the kernel that decides something.
@@ -32,6 +35,16 @@ pub enum Slot {
     PcpZone(fn(&mut Decisions) -> &mut Rule<PcpZoneState>),
     /// All zones.
     Watermarks(fn(&mut Decisions) -> &mut Rule<WatermarkState>),
+    /// A lruvec's generations.
+    LruGen(fn(&mut Decisions) -> &mut Rule<LruGenState>),
+    /// A shadow.
+    Shadow(fn(&mut Decisions) -> &mut Rule<ShadowState>),
+    /// A readahead window.
+    Readahead(fn(&mut Decisions) -> &mut Rule<ReadaheadState>),
+    /// A task that is scanned.
+    NumaScan(fn(&mut Decisions) -> &mut Rule<NumaScanState>),
+    /// A zone's free blocks.
+    Fragmentation(fn(&mut Decisions) -> &mut Rule<FragmentationState>),
 }
 
 /// A file of `c/`.
@@ -49,13 +62,25 @@ macro_rules! c_files {
 }
 
 /// The headers, in the order in which they are included.
-pub const HEADERS: &[CFile] = c_files!["mmtwin.h", "pcp.h", "watermarks.h"];
+pub const HEADERS: &[CFile] =
+    c_files!["mmtwin.h", "pcp.h", "watermarks.h", "lru.h", "readahead.h", "numa.h", "fragmentation.h"];
 /// The shims between records and the kernel's structures.
-pub const SHIMS: &[CFile] = c_files!["pcp.c", "watermarks.c"];
+pub const SHIMS: &[CFile] =
+    c_files!["pcp.c", "watermarks.c", "lru.c", "readahead.c", "numa.c", "fragmentation.c"];
 
 /// The records, as C declares them.
 pub fn records() -> String {
-    [record::<PcpState>(), record::<PcpZoneState>(), record::<WatermarkState>()].concat()
+    [
+        record::<PcpState>(),
+        record::<PcpZoneState>(),
+        record::<WatermarkState>(),
+        record::<LruGenState>(),
+        record::<ShadowState>(),
+        record::<ReadaheadState>(),
+        record::<NumaScanState>(),
+        record::<FragmentationState>(),
+    ]
+    .concat()
 }
 
 fn record<S: Flat>() -> String {
@@ -67,6 +92,7 @@ fn record<S: Flat>() -> String {
 }
 
 const ALLOCATOR: &str = "mm/page_alloc.c";
+const LISTS: &[&str] = &["include/linux/mmzone.h"];
 const ZONES: &[&str] = &["include/linux/mmzone.h", "mm/internal.h"];
 const OF_PAGESET: &[(&str, &str)] = &[
     ("struct per_cpu_pages *", "pcp"),
@@ -110,6 +136,126 @@ const fn of_zone(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<PcpZo
     }
 }
 
+const OF_GENERATIONS: &[(&str, &str)] = &[
+    ("struct lruvec *", "lruvec"),
+    ("struct scan_control *", "sc"),
+    ("int", "type"),
+    ("int", "tier"),
+    ("int", "gain"),
+    ("int", "swappiness"),
+    ("int *", "tier_idx"),
+    ("unsigned long", "max_seq"),
+    ("unsigned long *", "min_seq"),
+    ("unsigned long *", "nr_to_scan"),
+    ("bool", "can_swap"),
+    ("struct ctrl_pos *", "pos"),
+    ("struct ctrl_pos *", "sp"),
+    ("struct ctrl_pos *", "pv"),
+];
+const PACKED: &[(&str, &str)] =
+    &[("int", "memcgid"), ("pg_data_t *", "pgdat"), ("unsigned long", "eviction"), ("bool", "workingset")];
+const UNPACKED: &[(&str, &str)] = &[
+    ("void *", "shadow"),
+    ("int *", "memcgidp"),
+    ("pg_data_t **", "pgdat"),
+    ("unsigned long *", "evictionp"),
+    ("bool *", "workingsetp"),
+];
+const RECENT: &[(&str, &str)] = &[
+    ("void *", "shadow"),
+    ("bool", "file"),
+    ("struct lruvec **", "lruvec"),
+    ("unsigned long *", "token"),
+    ("bool *", "workingset"),
+    ("bool", "flush"),
+];
+
+const fn of_generations(
+    name: &'static str,
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<LruGenState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "mm/vmscan.c",
+        others: LISTS,
+        header: "lru.h",
+        parameters: OF_GENERATIONS,
+        answers,
+        slot: Slot::LruGen(rule),
+    }
+}
+
+const fn of_shadow(
+    name: &'static str,
+    parameters: &'static [(&'static str, &'static str)],
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<ShadowState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "mm/workingset.c",
+        others: LISTS,
+        header: "lru.h",
+        parameters,
+        answers,
+        slot: Slot::Shadow(rule),
+    }
+}
+
+const fn of_window(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<ReadaheadState>) -> Decision {
+    Decision {
+        name,
+        file: "mm/readahead.c",
+        others: &[],
+        header: "readahead.h",
+        parameters: &[("unsigned long", "size"), ("unsigned long", "max"), ("struct file_ra_state *", "ra")],
+        answers: &["unsigned long"],
+        slot: Slot::Readahead(rule),
+    }
+}
+
+const fn of_task(
+    name: &'static str,
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<NumaScanState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "kernel/sched/fair.c",
+        others: &[],
+        header: "numa.h",
+        parameters: &[
+            ("struct task_struct *", "p"),
+            ("unsigned long", "shared"),
+            ("unsigned long", "private"),
+        ],
+        answers,
+        slot: Slot::NumaScan(rule),
+    }
+}
+
+const fn of_blocks(
+    name: &'static str,
+    file: &'static str,
+    rule: fn(&mut Decisions) -> &mut Rule<FragmentationState>,
+) -> Decision {
+    Decision {
+        name,
+        file,
+        others: ZONES,
+        header: "fragmentation.h",
+        parameters: &[
+            ("struct zone *", "zone"),
+            ("pg_data_t *", "pgdat"),
+            ("unsigned int", "order"),
+            ("bool", "low"),
+        ],
+        answers: &["int", "unsigned int"],
+        slot: Slot::Fragmentation(rule),
+    }
+}
+
 /// All functions that can be taken from a tree.
 pub static DECISIONS: &[Decision] = &[
     of_pageset("nr_pcp_alloc", &["int"], |d| &mut d.pcp.nr_pcp_alloc),
@@ -128,6 +274,23 @@ pub static DECISIONS: &[Decision] = &[
         answers: &["void"],
         slot: Slot::Watermarks(|d| &mut d.watermarks),
     },
+    of_generations("get_tier_idx", &["int"], |d| &mut d.lru_gen.get_tier_idx),
+    of_generations("get_type_to_scan", &["int"], |d| &mut d.lru_gen.get_type_to_scan),
+    of_generations("read_ctrl_pos", &["void"], |d| &mut d.judged.read_ctrl_pos),
+    of_generations("positive_ctrl_err", &["bool"], |d| &mut d.judged.positive_ctrl_err),
+    of_generations("should_run_aging", &["bool"], |d| &mut d.judged.should_run_aging),
+    of_shadow("pack_shadow", PACKED, &["void"], |d| &mut d.judged.pack_shadow),
+    of_shadow("unpack_shadow", UNPACKED, &["void"], |d| &mut d.judged.unpack_shadow),
+    of_shadow("lru_gen_test_recent", RECENT, &["bool"], |d| &mut d.judged.lru_gen_test_recent),
+    of_shadow("workingset_test_recent", RECENT, &["bool"], |d| &mut d.judged.workingset_test_recent),
+    of_window("get_init_ra_size", |d| &mut d.judged.get_init_ra_size),
+    of_window("get_next_ra_size", |d| &mut d.judged.get_next_ra_size),
+    of_task("task_scan_min", &["unsigned int"], |d| &mut d.judged.task_scan_min),
+    of_task("task_scan_max", &["unsigned int"], |d| &mut d.judged.task_scan_max),
+    of_task("update_task_scan_period", &["void"], |d| &mut d.judged.update_task_scan_period),
+    of_blocks("fragmentation_score_wmark", "mm/compaction.c", |d| &mut d.judged.fragmentation_score_wmark),
+    of_blocks("fragmentation_index", "mm/vmstat.c", |d| &mut d.judged.fragmentation_index),
+    of_blocks("extfrag_for_order", "mm/vmstat.c", |d| &mut d.judged.extfrag_for_order),
 ];
 
 impl fmt::Debug for Decision {

@@ -202,7 +202,7 @@ impl<'t> Taking<'t> {
                 return self.take(decision, other, needed);
             }
         }
-        if !is_certain {
+        if !is_certain || self.is_of_a_macro(decision, source, item, name) {
             return Ok(Vec::new());
         }
         Err(Error::Unknown {
@@ -210,6 +210,19 @@ impl<'t> Taking<'t> {
             function: item.name.clone(),
             name: name.to_string(),
             decision,
+        })
+    }
+
+    /// Whether a macro that an item uses has that name in it: it may declare it.
+    fn is_of_a_macro(&self, decision: &Decision, source: &Source, item: &Item, name: &str) -> bool {
+        let Some(node) = source.node(item) else { return false };
+        let used = uses(node, &source.text, self.tree.config(), &|_, _| false);
+        let files = decision.files().filter_map(|file| self.files.get(file));
+        [source].into_iter().chain(files).any(|file| {
+            let is_used =
+                |item: &&Item| item.kind == Kind::Macro && used.iter().any(|used| used.name == item.name);
+            let mut nodes = file.items.iter().filter(is_used).filter_map(|item| file.node(item));
+            nodes.any(|node| names_in_macro(macro_parts(node, &file.text).1).contains(name))
         })
     }
 
@@ -247,9 +260,9 @@ impl<'t> Taking<'t> {
                 let Some(node) = source.node(item) else { continue };
                 for theirs in fields(source, node) {
                     let expected = ours.iter().find(|field| field.name == theirs.name);
-                    if let Some(expected) =
-                        expected.filter(|expected| !is_same_field(&expected.declared, &theirs.declared))
-                    {
+                    if let Some(expected) = expected.filter(|expected| {
+                        !is_same_field(&expected.declared, &self.header.renamed(&theirs.declared))
+                    }) {
                         return Err(Error::FieldType {
                             place: place_of(source, theirs.line),
                             field: format!("{} of struct {name}", theirs.name),

@@ -61,6 +61,8 @@ pub struct Header {
     /// Of macros, which of their parameters their body uses.
     used_parameters: BTreeMap<String, Vec<bool>>,
     structs: BTreeMap<String, Vec<StructField>>,
+    /// Macros that are another name for something.
+    aliases: BTreeMap<String, String>,
 }
 
 impl Header {
@@ -70,6 +72,7 @@ impl Header {
             names: OF_THE_COMPILER.iter().map(|name| name.to_string()).collect(),
             used_parameters: BTreeMap::new(),
             structs: BTreeMap::new(),
+            aliases: BTreeMap::new(),
         };
         for text in texts {
             header.add(&Source::of("header", text.to_string(), &Config::default()));
@@ -83,6 +86,11 @@ impl Header {
             let Some(node) = source.node(item) else { continue };
             if item.kind == Kind::Macro {
                 let (parameters, body) = macro_parts(node, &source.text);
+                if parameters.is_empty()
+                    && body.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+                {
+                    self.aliases.insert(item.name.clone(), body.to_string());
+                }
                 let used = names_in_macro(body);
                 let are_used = parameters.iter().map(|parameter| used.contains(*parameter)).collect();
                 self.used_parameters.insert(item.name.clone(), are_used);
@@ -102,6 +110,12 @@ impl Header {
     pub fn drops(&self, function: &str, argument: usize) -> bool {
         let used = self.used_parameters.get(function).and_then(|parameters| parameters.get(argument));
         used.is_some_and(|is_used| !is_used)
+    }
+
+    /// A declaration of a tree in the words of the header.
+    pub fn renamed(&self, declared: &str) -> String {
+        let words = declared.split(' ').map(|word| self.aliases.get(word).map_or(word, String::as_str));
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Structures with their fields.

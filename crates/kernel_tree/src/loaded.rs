@@ -96,6 +96,11 @@ fn install(
         Slot::Pcp(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::PcpZone(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::Watermarks(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::LruGen(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Shadow(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Readahead(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::NumaScan(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Fragmentation(rule) => *rule(decisions) = rule_of(library, object, decision)?,
     }
     Ok(())
 }

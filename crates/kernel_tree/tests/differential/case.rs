@@ -130,7 +130,7 @@ impl Draw {
             _ => {
                 // As many of each length.
                 let bits = self.0.random_range(0..=(most - least).max(1).ilog2());
-                least + self.0.random_range(0..2i64 << bits)
+                least.saturating_add(self.0.random_range(0..=i64::MAX >> (62 - bits)))
             }
         };
         number.clamp(least, most)

@@ -13,9 +13,14 @@
 
 mod case;
 mod coverage;
+mod fragmentation;
 mod kernels;
+mod lru_gen;
+mod numa;
 mod pcp;
+mod readahead;
 mod watermarks;
+mod workingset;
 
 use case::Case;
 use kernel_tree::{Compiler, Config, Decision, Instrumentation, KernelTree, Loaded};
@@ -47,7 +52,16 @@ fn load(kernel: &Kernel, directory: &Path, instrumentation: Instrumentation) -> 
 }
 
 fn cases() -> Vec<Case> {
-    [pcp::cases(), watermarks::cases()].concat()
+    [
+        pcp::cases(),
+        watermarks::cases(),
+        lru_gen::cases(),
+        workingset::cases(),
+        readahead::cases(),
+        numa::cases(),
+        fragmentation::cases(),
+    ]
+    .concat()
 }
 
 #[test]

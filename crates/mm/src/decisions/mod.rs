@@ -3,7 +3,9 @@
 //! ```text
 //!   kernel_tree ── a tree's C ─► shared object ─► Decisions ─► MemoryManager::deciding_by ─► on.decisions
 //!                                                   ├─ pcp         Rule<PcpState>, Rule<PcpZoneState>
-//!                                                   └─ watermarks  Rule<WatermarkState>
+//!                                                   ├─ watermarks  Rule<WatermarkState>
+//!                                                   ├─ lru_gen     Rule<LruGenState>
+//!                                                   └─ judged      asked by tests only
 //! ```
 //!
 //! Which functions a kernel has is decided when it is built and does not change afterwards. What is here is data: which decisions
@@ -15,10 +17,14 @@
 //! A function of a tree may answer what no kernel could. Whoever asks checks the answer ([`nonsense`]); such runs are made in a
 //! process of their own, whose end is the report.
 
+mod judged;
+mod lru_gen;
 mod pcp;
 pub mod rule;
 mod watermark;
 
+pub use judged::{FragmentationState, Judged, NumaScanState, ReadaheadState, ShadowState};
+pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use rule::{Field, Flat, Rule};
 pub use watermark::{MOST_ZONES, WatermarkState};
@@ -30,6 +36,10 @@ pub struct Decisions {
     pub pcp: PcpDecisions,
     /// Watermarks of all zones (`__setup_per_zone_wmarks`).
     pub watermarks: Rule<WatermarkState>,
+    /// The multi-gen LRU.
+    pub lru_gen: LruGenDecisions,
+    /// What judges policies and decides nothing.
+    pub judged: Judged,
 }
 
 /// Ends the run because a tree's `function` answered what cannot be, with the state that it was asked about.

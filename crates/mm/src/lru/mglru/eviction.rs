@@ -11,7 +11,7 @@
 use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
 use super::policy::{
     self, Abort, Aging, AtTail, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Protection, Round, Sorted, Survivor,
-    evictable_types, last_tier, should_run_aging, type_to_scan,
+    evictable_types, should_run_aging,
 };
 use crate::address_space::mlock;
 use crate::allocator::memory_map::ZoneType;
@@ -255,9 +255,11 @@ impl Kernel<'_> {
         let Batch { f, swappiness, .. } = *batch;
         let lruvec = &self.parts.lrus.lruvecs[id];
         let tiers = positions(lruvec);
-        let (mut lru_type, mut tier) = type_to_scan(f, swappiness, lruvec.generations.min_seq, &tiers);
+        let decisions = &self.on.decisions.lru_gen;
+        let (mut lru_type, mut tier) =
+            decisions.type_to_scan(f, swappiness, lruvec.generations.min_seq, &tiers);
         for _ in evictable_types(swappiness) {
-            let last = tier.unwrap_or_else(|| last_tier(f, &tiers[lru_type as usize]));
+            let last = tier.unwrap_or_else(|| decisions.last_tier(f, lru_type, &tiers));
             let (folios, scanned) = self.scan_folios(id, lru_type, last, batch, sc);
             if scanned > 0 {
                 return (folios, scanned, lru_type);

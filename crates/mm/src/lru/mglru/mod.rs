@@ -25,6 +25,7 @@ mod eviction;
 mod memcg_lru;
 pub mod policy;
 mod switch;
+mod tree;
 
 pub use bloom::BloomFilters;
 pub(crate) use memcg_lru::MemcgLru;

@@ -268,16 +268,8 @@ pub fn type_to_scan(
             || swappiness < MAX_SWAPPINESS && positive_ctrl_err(all(LruType::Anon), all(LruType::File));
         return (if file { LruType::File } else { LruType::Anon }, None);
     }
-    if swappiness == 0 {
-        return (LruType::File, None);
-    }
-    if min_seq[LruType::Anon as usize] < min_seq[LruType::File as usize] {
-        return (LruType::Anon, None);
-    }
-    match swappiness {
-        1 => return (LruType::File, None),
-        MAX_SWAPPINESS => return (LruType::Anon, None),
-        _ => {}
+    if let Some(settled) = settled_type(f, swappiness, min_seq) {
+        return (settled, None);
     }
     let first = |lru_type: LruType| Position { counts: tiers[lru_type as usize][0], gain: gain(lru_type) };
     let chosen = match positive_ctrl_err(first(LruType::Anon), first(LruType::File)) {
@@ -287,6 +279,22 @@ pub fn type_to_scan(
     let other = if chosen == LruType::File { LruType::Anon } else { LruType::File };
     let last = last_tier_against(first(other), &tiers[chosen as usize], gain(chosen));
     (chosen, Some(last))
+}
+
+/// The type that goes without a comparison, before 6.14: the other one cannot, or is younger, or `vm.swappiness` says so
+/// (`isolate_folios`).
+pub fn settled_type(f: &GenFeatures, swappiness: u64, min_seq: [u64; 2]) -> Option<LruType> {
+    if f.types_apart {
+        return None;
+    }
+    let anon_is_older = min_seq[LruType::Anon as usize] < min_seq[LruType::File as usize];
+    match swappiness {
+        0 => Some(LruType::File),
+        _ if anon_is_older => Some(LruType::Anon),
+        1 => Some(LruType::File),
+        MAX_SWAPPINESS => Some(LruType::Anon),
+        _ => None,
+    }
 }
 
 /// What becomes of the folio at the tail of the oldest generation (`sort_folio`).

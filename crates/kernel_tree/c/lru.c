@@ -1,0 +1,129 @@
+/* Decisions about lists of pages, between mmtwin's records and the kernel's structures. */
+
+static inline void mmtwin_enter_lru_gen(const struct mmtwin_lru_gen *state, struct lruvec *lruvec)
+{
+	struct lru_gen_folio *gen = &lruvec->lrugen;
+	int type, at;
+
+	*lruvec = (struct lruvec){ .lrugen = { .max_seq = state->max_seq } };
+	for (type = 0; type < ANON_AND_FILE; type++) {
+		gen->min_seq[type] = state->min_seq[type];
+		for (at = 0; at < (int)MAX_NR_GENS; at++)
+			gen->nr_pages[at][type][0] = state->nr_pages[at * ANON_AND_FILE + type];
+		for (at = 0; at < (int)MAX_NR_TIERS; at++) {
+			int tier = type * MAX_NR_TIERS + at;
+
+			gen->avg_refaulted[type][at] = state->avg_refaulted[tier];
+			gen->avg_total[type][at] = state->avg_total[tier];
+			gen->refaulted[0][type][at].counter = state->refaulted[tier];
+			gen->evicted[0][type][at].counter = state->evicted[tier];
+			if (at < (int)MAX_NR_TIERS - 1)
+				gen->protected[0][type][at] = state->protected[tier];
+		}
+	}
+}
+
+#define MMTWIN_LRU_GEN_DECISION(name, ...) \
+	MMTWIN_DECISION(name, mmtwin_lru_gen) \
+	{ \
+		struct lruvec mmtwin_lists, *lruvec = &mmtwin_lists; \
+		struct scan_control mmtwin_control = { .priority = state->priority }, *sc = &mmtwin_control; \
+		int type = state->lru_type, tier = state->tier, gain = state->gain, swappiness = state->swappiness; \
+		int *tier_idx = &state->tier_idx; \
+		unsigned long max_seq = state->max_seq, min_seq[] = { state->min_seq[0], state->min_seq[1] }; \
+		unsigned long mmtwin_to_scan = 0, *nr_to_scan = &mmtwin_to_scan; \
+		bool can_swap = state->can_swap; \
+		(void)sc, (void)type, (void)tier, (void)gain, (void)swappiness, (void)tier_idx; \
+		(void)max_seq, (void)min_seq, (void)can_swap; \
+		mmtwin_enter_lru_gen(state, lruvec); \
+		__VA_ARGS__; \
+		state->nr_to_scan = *nr_to_scan; \
+	}
+
+#ifdef MMTWIN_CALL_get_tier_idx
+MMTWIN_LRU_GEN_DECISION(get_tier_idx, state->answer = MMTWIN_CALL_get_tier_idx)
+#endif
+#ifdef MMTWIN_CALL_get_type_to_scan
+MMTWIN_LRU_GEN_DECISION(get_type_to_scan, state->answer = MMTWIN_CALL_get_type_to_scan)
+#endif
+#ifdef MMTWIN_CALL_should_run_aging
+MMTWIN_LRU_GEN_DECISION(should_run_aging, state->answer = MMTWIN_CALL_should_run_aging)
+#endif
+#ifdef MMTWIN_CALL_read_ctrl_pos
+MMTWIN_LRU_GEN_DECISION(read_ctrl_pos, {
+	struct ctrl_pos mmtwin_pos, *pos = &mmtwin_pos;
+	MMTWIN_CALL_read_ctrl_pos;
+	state->process[0] = pos->refaulted;
+	state->process[1] = pos->total;
+	state->process[2] = pos->gain;
+})
+#endif
+#ifdef MMTWIN_CALL_positive_ctrl_err
+MMTWIN_LRU_GEN_DECISION(positive_ctrl_err, {
+	struct ctrl_pos mmtwin_sp = { state->set_point[0], state->set_point[1], state->set_point[2] };
+	struct ctrl_pos mmtwin_pv = { state->process[0], state->process[1], state->process[2] };
+	struct ctrl_pos *sp = &mmtwin_sp;
+	struct ctrl_pos *pv = &mmtwin_pv;
+	state->answer = MMTWIN_CALL_positive_ctrl_err;
+})
+#endif
+
+#define MMTWIN_SHADOW_DECISION(name, ...) \
+	MMTWIN_DECISION(name, mmtwin_shadow) \
+	{ \
+		struct lruvec mmtwin_lists = { .nonresident_age = { state->nonresident_age } }; \
+		struct lruvec *mmtwin_found = NULL, **lruvec = &mmtwin_found; \
+		pg_data_t mmtwin_pgdat = { .node_id = state->node }; \
+		bool file = state->file, flush = false, mmtwin_workingset = state->workingset; \
+		unsigned long mmtwin_token = 0, *token = &mmtwin_token; \
+		void *shadow = xa_mk_value(state->value); \
+		int at; \
+		(void)lruvec, (void)mmtwin_pgdat, (void)file, (void)flush, (void)mmtwin_workingset, (void)token, (void)shadow; \
+		for (at = 0; at < 4; at++) \
+			mmtwin_lists.mmtwin_sizes[at] = state->sizes[at]; \
+		for (at = 0; at < ANON_AND_FILE; at++) \
+			mmtwin_lists.lrugen.min_seq[at] = state->min_seq[at]; \
+		mmtwin_lruvec = &mmtwin_lists; \
+		mmtwin_memcg.mmtwin_swap = state->has_swap; \
+		mmtwin_memcg_exists = state->memcg_exists; \
+		mmtwin_lru_gen_enabled = state->lru_gen_enabled; \
+		bucket_order = state->bucket_order; \
+		__VA_ARGS__; \
+	}
+
+#ifdef MMTWIN_CALL_pack_shadow
+MMTWIN_SHADOW_DECISION(pack_shadow, {
+	int memcgid = state->memcg_id;
+	pg_data_t *pgdat = &mmtwin_pgdat;
+	unsigned long eviction = state->eviction;
+	bool workingset = state->workingset;
+	state->value = xa_to_value(MMTWIN_CALL_pack_shadow);
+})
+#endif
+#ifdef MMTWIN_CALL_unpack_shadow
+MMTWIN_SHADOW_DECISION(unpack_shadow, {
+	pg_data_t *mmtwin_at;
+	pg_data_t **pgdat = &mmtwin_at;
+	int mmtwin_id;
+	int *memcgidp = &mmtwin_id;
+	unsigned long *evictionp = token;
+	bool *workingsetp = &mmtwin_workingset;
+	MMTWIN_CALL_unpack_shadow;
+	state->memcg_id = mmtwin_id;
+	state->node = mmtwin_at->node_id;
+	state->eviction = *token;
+	state->workingset = mmtwin_workingset;
+})
+#endif
+#ifdef MMTWIN_CALL_lru_gen_test_recent
+MMTWIN_SHADOW_DECISION(lru_gen_test_recent, {
+	bool *workingset = &mmtwin_workingset;
+	state->answer = MMTWIN_CALL_lru_gen_test_recent;
+})
+#endif
+#ifdef MMTWIN_CALL_workingset_test_recent
+MMTWIN_SHADOW_DECISION(workingset_test_recent, {
+	bool *workingset = &mmtwin_workingset;
+	state->answer = MMTWIN_CALL_workingset_test_recent;
+})
+#endif

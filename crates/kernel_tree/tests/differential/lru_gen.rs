@@ -1,0 +1,128 @@
+//! The multi-gen LRU: generations and counts of tiers, and what `mglru/policy.rs` makes of them.
+
+use crate::case::{Both, Case, Draw, Known};
+use mm::Features;
+use mm::decisions::{Decisions, LruGenState, Rule};
+use mm::mglru::policy::{self, Evictable, Position};
+use mm::vmscan::features::{GenFeatures, Lru};
+use mm::workingset::policy::TierCounts;
+
+const BOTH: &[&str] = &["6.1", "6.12"];
+
+pub fn cases() -> Vec<Case> {
+    let case = |name, rule: fn(&Decisions) -> Rule<LruGenState>, own, known| {
+        Case::from(Both { name, releases: BOTH, rule, draw: lruvec, own, known })
+    };
+    vec![
+        case("get_tier_idx", |d| d.lru_gen.get_tier_idx, get_tier_idx, &[]),
+        case("get_type_to_scan", |d| d.lru_gen.get_type_to_scan, get_type_to_scan, &[]),
+        case("positive_ctrl_err", |d| d.judged.positive_ctrl_err, positive_ctrl_err, &[]),
+        case("read_ctrl_pos", |d| d.judged.read_ctrl_pos, read_ctrl_pos, &[]),
+        case(
+            "should_run_aging",
+            |d| d.judged.should_run_aging,
+            should_run_aging,
+            &[] as &[Known<LruGenState>],
+        ),
+    ]
+}
+
+/// Counts are of up to 2^20 pages, so that products of three of them do not wrap; the twin counts in as many bits as the kernel.
+fn lruvec(draw: &mut Draw) -> LruGenState {
+    let oldest = draw.number(0, 1 << 40, &[]) as u64;
+    // Between two and four generations of each type; those of files are never older than those of anonymous memory where both go.
+    let file = oldest + draw.number(0, 2, &[]) as u64;
+    let max_seq = file + draw.number(1, 3 - (file - oldest) as i64, &[]) as u64;
+    let mut state = LruGenState {
+        max_seq,
+        min_seq: [if draw.flag() { oldest } else { file }, file],
+        lru_type: draw.flag().into(),
+        tier: draw.number(0, 3, &[]) as i32,
+        gain: draw.number(0, 200, &[1, 2, 60]) as i32,
+        swappiness: draw.number(2, 199, &[60, 100]) as i32,
+        can_swap: draw.flag().into(),
+        priority: draw.number(0, 12, &[]) as i32,
+        ..LruGenState::default()
+    };
+    for number in 0..8 {
+        state.nr_pages[number] = draw.number(0, 1 << 24, &[]) as u64;
+        state.avg_refaulted[number] = draw.number(0, 1 << 16, &[64]) as u64;
+        state.avg_total[number] = draw.number(0, 1 << 20, &[64]) as u64;
+        state.refaulted[number] = draw.number(0, 1 << 16, &[64]) as u64;
+        state.evicted[number] = draw.number(0, 1 << 20, &[]) as u64;
+        state.protected[number] = draw.number(0, 1 << 20, &[]) as u64;
+    }
+    let position = |draw: &mut Draw| {
+        [
+            draw.number(0, 1 << 20, &[63, 64]) as u64,
+            draw.number(0, 1 << 20, &[]) as u64,
+            draw.number(0, 200, &[1, 2]) as u64,
+        ]
+    };
+    state.set_point = position(draw);
+    state.process = position(draw);
+    state
+}
+
+fn generations(f: &Features) -> GenFeatures {
+    match f.reclaim.lru {
+        Lru::MultiGen(generations) => generations,
+        Lru::Classic => panic!("kernels of these releases have the multi-gen LRU"),
+    }
+}
+
+fn counts(s: &LruGenState, lru_type: usize, tier: usize) -> TierCounts {
+    let at = lru_type * 4 + tier;
+    let protected = if tier > 0 { s.protected[at - 1] } else { 0 };
+    TierCounts {
+        refaulted: s.avg_refaulted[at] + s.refaulted[at],
+        total: s.avg_total[at] + s.evicted[at] + protected,
+    }
+}
+
+fn tiers(s: &LruGenState) -> [[TierCounts; 4]; 2] {
+    [0, 1].map(|lru_type| [0, 1, 2, 3].map(|tier| counts(s, lru_type, tier)))
+}
+
+fn get_tier_idx(f: &Features, s: &mut LruGenState) {
+    s.answer = policy::last_tier(&generations(f), &tiers(s)[s.lru_type as usize]).into();
+}
+
+fn get_type_to_scan(f: &Features, s: &mut LruGenState) {
+    // Which of both is older is asked before.
+    let (lru_type, last) = policy::type_to_scan(&generations(f), s.swappiness as u64, [1, 1], &tiers(s));
+    s.answer = lru_type as i32;
+    s.tier_idx = last.map_or(-1, i32::from);
+}
+
+fn positive_ctrl_err(_: &Features, s: &mut LruGenState) {
+    let position =
+        |[refaulted, total, gain]: [u64; 3]| Position { counts: TierCounts { refaulted, total }, gain };
+    s.answer = policy::positive_ctrl_err(position(s.set_point), position(s.process)).into();
+}
+
+fn read_ctrl_pos(_: &Features, s: &mut LruGenState) {
+    let TierCounts { refaulted, total } = counts(s, s.lru_type as usize, s.tier as usize);
+    s.process = [refaulted, total, s.gain as u64];
+}
+
+/// Pages of the types that can go. The list that is next is that of the youngest generation less two.
+fn should_run_aging(f: &Features, s: &mut LruGenState) {
+    let types = if s.can_swap != 0 { 0..2 } else { 1..2 };
+    let mut evictable =
+        Evictable { min_seq: s.min_seq[types.start], max_seq: s.max_seq, ..Evictable::default() };
+    for lru_type in types {
+        for seq in s.min_seq[lru_type]..=s.max_seq {
+            let pages = s.nr_pages[(seq % 4) as usize * 2 + lru_type];
+            evictable.total += pages;
+            evictable.young += if seq == s.max_seq { pages } else { 0 };
+            evictable.old += if seq + policy::MIN_NR_GENS == s.max_seq { pages } else { 0 };
+        }
+    }
+    s.answer = policy::should_run_aging(&generations(f), &evictable).into();
+    s.nr_to_scan = match generations(f).eviction_loop {
+        mm::vmscan::features::EvictionLoop::AgingApart => evictable.total >> s.priority,
+        _ if evictable.is_out_of_cold() => 0,
+        _ => evictable.total,
+    };
+}

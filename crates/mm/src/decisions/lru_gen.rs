@@ -1,0 +1,61 @@
+//! What a tree may decide about the multi-gen LRU, as a record of plain numbers.
+//!
+//! In the kernel: `positive_ctrl_err`, `read_ctrl_pos`, `get_tier_idx`, `get_type_to_scan` and `should_run_aging` in mm/vmscan.c
+//! (6.1 to 6.12).
+
+use super::rule::{Rule, flat};
+
+flat! {
+    /// A lruvec's generations and the feedback of its tiers, what a decision is asked, and what it answers. Arrays by type and tier
+    /// have anonymous memory first: `[type * 4 + tier]`.
+    pub struct LruGenState as "mmtwin_lru_gen" {
+        /// Youngest generation.
+        pub max_seq: u64,
+        /// Oldest generation of each type.
+        pub min_seq: [u64; 2],
+        /// Pages of each generation (modulo 4) and type: `[generation * 2 + type]`.
+        pub nr_pages: [u64; 8],
+        /// Averages of refaults, by type and tier.
+        pub avg_refaulted: [u64; 8],
+        /// Averages of evictions, by type and tier.
+        pub avg_total: [u64; 8],
+        /// Refaults since the oldest generation became that, by type and tier.
+        pub refaulted: [u64; 8],
+        /// Evictions since then, by type and tier.
+        pub evicted: [u64; 8],
+        /// Pages protected since then, by type and tier less 1; the fourth of each type is none.
+        pub protected: [u64; 8],
+        /// Asked: which type, 0 for anonymous memory and 1 for files.
+        pub lru_type: i32,
+        /// Asked of `read_ctrl_pos`: which tier.
+        pub tier: i32,
+        /// Asked of `read_ctrl_pos`: its weight.
+        pub gain: i32,
+        /// Asked: `vm.swappiness`.
+        pub swappiness: i32,
+        /// Asked of `should_run_aging`: whether anonymous memory can go.
+        pub can_swap: i32,
+        /// Asked of `should_run_aging` of 6.1: by how much all pages are divided (`sc->priority`).
+        pub priority: i32,
+        /// Asked of `positive_ctrl_err`: refaults, evictions and weight of the set point and of the process variable; the latter
+        /// is what `read_ctrl_pos` answers.
+        pub set_point: [u64; 3],
+        /// See `set_point`.
+        pub process: [u64; 3],
+        /// Answered: a type, a tier, or yes or no.
+        pub answer: i32,
+        /// Answered by `get_type_to_scan`: the last tier that may go.
+        pub tier_idx: i32,
+        /// Answered by `should_run_aging`: pages to scan.
+        pub nr_to_scan: u64,
+    }
+}
+
+/// Who makes each decision about the multi-gen LRU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LruGenDecisions {
+    /// The last tier of a type that may go.
+    pub get_tier_idx: Rule<LruGenState>,
+    /// Which type goes, where both can.
+    pub get_type_to_scan: Rule<LruGenState>,
+}
