@@ -20,11 +20,13 @@ mod numa;
 mod pcp;
 mod readahead;
 mod watermarks;
+mod whole_kernel;
 mod workingset;
 
 use case::Case;
 use kernel_tree::{Compiler, Config, Decision, Instrumentation, KernelTree, Loaded};
 use kernels::Kernel;
+use mm::decisions::Rule;
 use std::path::Path;
 
 /// States of each function where nobody asks for more.
@@ -78,6 +80,21 @@ fn the_twin_decides_as_the_kernel_does() {
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+/// Where a stable release differs from the one that the twin has under its name, a whole kernel would too.
+#[test]
+fn a_kernel_that_asks_an_unchanged_tree_does_the_same() {
+    for kernel in &kernels::all() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut decisions = load(kernel, directory.path(), Instrumentation::None).decisions;
+        decisions.pcp.decay_pcp_high = Rule::Own;
+        if kernel.release == "6.1" {
+            decisions.pcp.nr_pcp_free = Rule::Own;
+            decisions.pcp.free_unref_page_commit = Rule::Own;
+        }
+        whole_kernel::compare(kernel, decisions);
+    }
 }
 
 #[test]

@@ -426,7 +426,11 @@ impl Kernel<'_> {
                 .position(|pfn| !span.contains(pfn) || zone.buddy.block_type(*pfn) != block_type)
                 .unwrap_or(plain);
             let list = list_index(f, 0, block_type);
-            done += pageset.put_plain(f, decisions, zone.pressure, list, &run[..same]);
+            let put = pageset.put_plain(f, decisions, zone.pressure, list, &run[..same]);
+            if put == 0 {
+                break;
+            }
+            done += put;
         }
         self.on.counters.add(Event::Pgfree, done as u64);
         done

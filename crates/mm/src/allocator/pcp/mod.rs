@@ -149,11 +149,10 @@ impl PerCpuPages {
         index: usize,
         pages: &[Pfn],
     ) -> usize {
-        let plain = decisions.plain_frees(&self.tuning, f, zone, pages.len());
+        let plain = decisions.note_plain_frees(&mut self.tuning, f, zone, pages.len());
         for &pfn in &pages[..plain] {
             self.lists[index].push_front(pfn);
         }
-        decisions.note_plain_frees(&mut self.tuning, f, plain);
         plain
     }
 

@@ -110,7 +110,10 @@ impl PcpDecisions {
         order: u8,
     ) -> Option<BulkFree> {
         if let Rule::Tree(commit) = self.free_unref_page_commit {
-            return commit_by_tree(commit, p, zone, order);
+            // A tree does not say why it drains; which counter that is for is told by the own rule.
+            let free_high = policy::enter_free(&mut p.clone(), f, order);
+            let due = commit_by_tree(commit, p, zone, order);
+            return due.map(|due| BulkFree { free_high, ..due });
         }
         let free_high = policy::enter_free(p, f, order);
         let high = self.nr_pcp_high(p, f, zone, free_high);
@@ -120,29 +123,43 @@ impl PcpDecisions {
         })
     }
 
-    /// How many order-0 frees in a row, at most `frees`, only lengthen a list under no zone pressure; the
-    /// next one may do more. [`PcpDecisions::note_plain_frees`] then enters them at once.
+    /// How many order-0 frees in a row, at most `frees`, may only lengthen a list under no zone pressure: of a tree it is not known
+    /// before it is asked.
     #[inline]
     pub fn plain_frees(&self, p: &Pageset, f: &Features, zone: ZonePressure, frees: usize) -> usize {
-        if !self.frees_by_tree() {
-            return policy::plain_frees(p, f, zone, frees);
+        match zone {
+            _ if !self.frees_by_tree() => policy::plain_frees(p, f, zone, frees),
+            ZonePressure { reclaim_active: false, below_high: false } => frees,
+            _ => 0,
         }
-        if zone != ZonePressure::default() {
-            return 0;
-        }
-        let mut tried = *p;
-        (0..frees).take_while(|_| self.note_free_by_tree(&mut tried, f, zone, 0).is_none()).count()
     }
 
-    /// Enters `frees` order-0 frees for which [`PcpDecisions::plain_frees`] vouched.
+    /// Enters as many of `frees` order-0 frees as only lengthen a list; how many that were.
     #[inline]
-    pub fn note_plain_frees(&self, p: &mut Pageset, f: &Features, frees: usize) {
-        if !self.frees_by_tree() {
-            return policy::note_plain_frees(p, f, frees);
+    pub fn note_plain_frees(&self, p: &mut Pageset, f: &Features, zone: ZonePressure, frees: usize) -> usize {
+        if self.frees_by_tree() {
+            return self.note_plain_frees_by_tree(p, f, zone, frees);
         }
-        for _ in 0..frees {
-            self.note_free_by_tree(p, f, ZonePressure::default(), 0);
+        let plain = policy::plain_frees(p, f, zone, frees);
+        policy::note_plain_frees(p, f, plain);
+        plain
+    }
+
+    fn note_plain_frees_by_tree(
+        &self,
+        p: &mut Pageset,
+        f: &Features,
+        zone: ZonePressure,
+        frees: usize,
+    ) -> usize {
+        for entered in 0..frees {
+            let before = *p;
+            if self.note_free_by_tree(p, f, zone, 0).is_some() {
+                *p = before;
+                return entered;
+            }
         }
+        frees
     }
 
     /// One tick of the vmstat worker: lowers a grown `high`.
@@ -220,7 +237,7 @@ fn commit_by_tree(
     (answered.drains > 0).then_some(BulkFree {
         pages: answered.drained,
         portion: answered.first_drain,
-        free_high: answered.free_high != 0,
+        free_high: false,
     })
 }
 
@@ -317,10 +334,8 @@ mod tests {
             let own = PcpDecisions::default();
             let mut ours = Pageset { count, free_count, ..pageset() };
             let mut theirs = ours;
-            let plain = own.plain_frees(&ours, &f, zone, frees);
-            prop_assert_eq!(of_tree.plain_frees(&theirs, &f, zone, frees), plain);
-            own.note_plain_frees(&mut ours, &f, plain);
-            of_tree.note_plain_frees(&mut theirs, &f, plain);
+            let plain = own.note_plain_frees(&mut ours, &f, zone, frees);
+            prop_assert_eq!(of_tree.note_plain_frees(&mut theirs, &f, zone, frees), plain);
             prop_assert_eq!(ours, theirs);
         }
     }
