@@ -24,3 +24,30 @@ MMTWIN_FRAGMENTATION_DECISION(fragmentation_index)
 #ifdef MMTWIN_CALL_extfrag_for_order
 MMTWIN_FRAGMENTATION_DECISION(extfrag_for_order)
 #endif
+
+#define MMTWIN_DEFERRAL_DECISION(name, answer_or_nothing) \
+	MMTWIN_DECISION(name, mmtwin_deferral) \
+	{ \
+		struct zone mmtwin_zone = { \
+			.compact_considered = state->considered, \
+			.compact_defer_shift = state->shift, \
+			.compact_order_failed = state->order_failed, \
+		}, *zone = &mmtwin_zone; \
+		int order = state->order; \
+		bool alloc_success = state->alloc_success; \
+		(void)alloc_success; \
+		answer_or_nothing MMTWIN_CALL_##name; \
+		state->considered = zone->compact_considered; \
+		state->shift = zone->compact_defer_shift; \
+		state->order_failed = zone->compact_order_failed; \
+	}
+
+#ifdef MMTWIN_CALL_defer_compaction
+MMTWIN_DEFERRAL_DECISION(defer_compaction, )
+#endif
+#ifdef MMTWIN_CALL_compaction_deferred
+MMTWIN_DEFERRAL_DECISION(compaction_deferred, state->answer =)
+#endif
+#ifdef MMTWIN_CALL_compaction_defer_reset
+MMTWIN_DEFERRAL_DECISION(compaction_defer_reset, )
+#endif

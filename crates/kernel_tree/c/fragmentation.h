@@ -2,6 +2,10 @@
 #ifndef MMTWIN_FRAGMENTATION_H
 #define MMTWIN_FRAGMENTATION_H
 
+#define trace_mm_compaction_defer_compaction(zone, order) ((void)0)
+#define trace_mm_compaction_deferred(zone, order) ((void)0)
+#define trace_mm_compaction_defer_reset(zone, order) ((void)0)
+
 static __thread unsigned int sysctl_compaction_proactiveness;
 
 #endif

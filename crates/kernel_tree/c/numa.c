@@ -10,7 +10,7 @@
 			.numa_scan_period = state->scan_period, \
 			.numa_scan_period_max = state->scan_period_max, \
 			.numa_faults_locality = { state->locality[0], state->locality[1], state->locality[2] }, \
-			.mmtwin_group = state->has_group ? &group : NULL, \
+			.numa_group = state->has_group ? &group : NULL, \
 		}, *p = &mmtwin_task; \
 		unsigned long shared = state->shared, private = state->private; \
 		int at; \
@@ -35,4 +35,24 @@ MMTWIN_NUMA_SCAN_DECISION(task_scan_max, state->answer =)
 #endif
 #ifdef MMTWIN_CALL_update_task_scan_period
 MMTWIN_NUMA_SCAN_DECISION(update_task_scan_period, )
+#endif
+#ifdef MMTWIN_CALL_task_scan_start
+MMTWIN_NUMA_SCAN_DECISION(task_scan_start, state->answer =)
+#endif
+
+#ifdef MMTWIN_CALL_vma_is_accessed
+MMTWIN_DECISION(vma_is_accessed, mmtwin_vma_access)
+{
+	struct mm_struct mmtwin_mm = { .numa_scan_offset = state->scan_offset, .numa_scan_seq = state->scan_seq }, *mm = &mmtwin_mm;
+	struct task_struct task = { .mm = mm, .pid = state->pid, .mmtwin_threads = state->nr_threads };
+	struct vma_numab_state numab = {
+		.pids_active = { state->pids_active[0], state->pids_active[1] },
+		.start_scan_seq = state->start_scan_seq,
+		.prev_scan_seq = state->prev_scan_seq,
+	};
+	struct vm_area_struct mmtwin_vma = { .vm_start = state->vm_start, .numab_state = &numab }, *vma = &mmtwin_vma;
+
+	mmtwin_current = &task;
+	state->answer = MMTWIN_CALL_vma_is_accessed;
+}
 #endif

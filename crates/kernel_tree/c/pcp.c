@@ -85,3 +85,6 @@ MMTWIN_PCP_ZONE_DECISION(zone_batchsize)
 #ifdef MMTWIN_CALL_zone_highsize
 MMTWIN_PCP_ZONE_DECISION(zone_highsize)
 #endif
+#ifdef MMTWIN_CALL_calculate_normal_threshold
+MMTWIN_PCP_ZONE_DECISION(calculate_normal_threshold)
+#endif

@@ -41,6 +41,9 @@ struct zone {
 	unsigned long _watermark[NR_WMARK];
 	unsigned long watermark_boost;
 	struct free_area free_area[NR_PAGE_ORDERS];
+	unsigned int compact_considered;
+	unsigned int compact_defer_shift;
+	int compact_order_failed;
 	unsigned long mmtwin_managed;
 	enum zone_type mmtwin_type;
 };

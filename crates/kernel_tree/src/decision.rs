@@ -4,8 +4,8 @@
 
 use mm::Decisions;
 use mm::decisions::{
-    Flat, FragmentationState, LruGenState, NumaScanState, PcpState, PcpZoneState, ReadaheadState, Rule,
-    ShadowState, WatermarkState,
+    DeferralState, Flat, FragmentationState, LruGenState, NumaScanState, PcpState, PcpZoneState,
+    ReadaheadState, Rule, ShadowState, VmaAccessState, WatermarkState,
 };
 use std::fmt;
 
@@ -45,6 +45,10 @@ pub enum Slot {
     NumaScan(fn(&mut Decisions) -> &mut Rule<NumaScanState>),
     /// A zone's free blocks.
     Fragmentation(fn(&mut Decisions) -> &mut Rule<FragmentationState>),
+    /// Compaction that is put off.
+    Deferral(fn(&mut Decisions) -> &mut Rule<DeferralState>),
+    /// A VMA that is scanned.
+    VmaAccess(fn(&mut Decisions) -> &mut Rule<VmaAccessState>),
 }
 
 /// A file of `c/`.
@@ -79,6 +83,8 @@ pub fn records() -> String {
         record::<ReadaheadState>(),
         record::<NumaScanState>(),
         record::<FragmentationState>(),
+        record::<DeferralState>(),
+        record::<VmaAccessState>(),
     ]
     .concat()
 }
@@ -256,6 +262,22 @@ const fn of_blocks(
     }
 }
 
+const fn of_deferral(
+    name: &'static str,
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<DeferralState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "mm/compaction.c",
+        others: &["include/linux/mmzone.h", "include/linux/compaction.h"],
+        header: "fragmentation.h",
+        parameters: &[("struct zone *", "zone"), ("int", "order"), ("bool", "alloc_success")],
+        answers,
+        slot: Slot::Deferral(rule),
+    }
+}
+
 /// All functions that can be taken from a tree.
 pub static DECISIONS: &[Decision] = &[
     of_pageset("nr_pcp_alloc", &["int"], |d| &mut d.pcp.nr_pcp_alloc),
@@ -290,6 +312,23 @@ pub static DECISIONS: &[Decision] = &[
     of_task("update_task_scan_period", &["void"], |d| &mut d.judged.update_task_scan_period),
     of_blocks("fragmentation_score_wmark", "mm/compaction.c", |d| &mut d.judged.fragmentation_score_wmark),
     of_blocks("fragmentation_index", "mm/vmstat.c", |d| &mut d.judged.fragmentation_index),
+    Decision {
+        file: "mm/vmstat.c",
+        ..of_zone("calculate_normal_threshold", |d| &mut d.judged.calculate_normal_threshold)
+    },
+    of_task("task_scan_start", &["unsigned int"], |d| &mut d.judged.task_scan_start),
+    Decision {
+        name: "vma_is_accessed",
+        file: "kernel/sched/fair.c",
+        others: &[],
+        header: "numa.h",
+        parameters: &[("struct mm_struct *", "mm"), ("struct vm_area_struct *", "vma")],
+        answers: &["bool"],
+        slot: Slot::VmaAccess(|d| &mut d.judged.vma_is_accessed),
+    },
+    of_deferral("defer_compaction", &["void"], |d| &mut d.judged.defer_compaction),
+    of_deferral("compaction_deferred", &["bool"], |d| &mut d.judged.compaction_deferred),
+    of_deferral("compaction_defer_reset", &["void"], |d| &mut d.judged.compaction_defer_reset),
     of_blocks("extfrag_for_order", "mm/vmstat.c", |d| &mut d.judged.extfrag_for_order),
 ];
 

@@ -101,6 +101,8 @@ fn install(
         Slot::Readahead(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::NumaScan(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::Fragmentation(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Deferral(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::VmaAccess(rule) => *rule(decisions) = rule_of(library, object, decision)?,
     }
     Ok(())
 }

@@ -199,6 +199,31 @@ fn equal_sources_have_equal_hashes_wherever_they_are() {
     assert_ne!(hash(&text), hash(&text.replace('4', "5")));
 }
 
+/// The part of the next test that runs in a process of its own.
+const IN_CHILD: &str = "MMTWIN_TEST_OF_SANITIZERS";
+
+#[test]
+fn what_is_undefined_ends_the_process_and_names_the_line() {
+    let root = tree(&[("mm/page_alloc.c", &format!("{PCP_HIGH}\n{{\n\treturn 1 << pcp->batch;\n}}\n"))]);
+    let extract = extract_of(root.path(), Config::default(), &["nr_pcp_high"]).unwrap();
+    let object = Compiler::of_the_system(Instrumentation::Sanitizers).compile(&extract, root.path()).unwrap();
+    if std::env::var_os(IN_CHILD).is_some() {
+        let loaded = Loaded::open(&object, extract).unwrap();
+        answer(&loaded, PcpState { batch: 77, ..PcpState::default() });
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "what_is_undefined_ends_the_process_and_names_the_line"])
+        .env("LD_PRELOAD", object.preloaded.unwrap())
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .env(IN_CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success() && said.contains("shift exponent 77 is too large"), "{said}");
+    assert!(said.contains("mm/page_alloc.c:3"), "{said}");
+}
+
 #[test]
 fn sanitizers_ask_for_their_library() {
     let root = tree(&[("mm/page_alloc.c", &format!("{PCP_HIGH}\n{{\n\treturn 4;\n}}\n"))]);

@@ -13,6 +13,7 @@
 
 mod case;
 mod coverage;
+mod deferral;
 mod fragmentation;
 mod kernels;
 mod lru_gen;
@@ -62,6 +63,7 @@ fn cases() -> Vec<Case> {
         readahead::cases(),
         numa::cases(),
         fragmentation::cases(),
+        deferral::cases(),
     ]
     .concat()
 }

@@ -5,9 +5,10 @@
 
 use crate::case::{Both, Case, Draw, Known};
 use mm::Features;
-use mm::decisions::{Decisions, NumaScanState, Rule};
+use mm::decisions::{Decisions, NumaScanState, Rule, VmaAccessState};
 use mm::numa::placement::policy::{Decayed, Locality, update_period};
-use mm::numa::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
+use mm::numa::scan::policy::{Decision, GroupSharing, ScanPeriods, Scanner, access, scan_periods};
+use mm::numa::scan::{MmScan, NumabState};
 use mm::sysctl::NumaSettings;
 
 const BOTH: &[&str] = &["6.1", "6.12"];
@@ -19,6 +20,15 @@ pub fn cases() -> Vec<Case> {
     vec![
         case("task_scan_min", |d| d.judged.task_scan_min, |_, s| s.answer = periods(s).min),
         case("task_scan_max", |d| d.judged.task_scan_max, |_, s| s.answer = periods(s).max),
+        case("task_scan_start", |d| d.judged.task_scan_start, |_, s| s.answer = periods(s).start),
+        Case::from(Both {
+            name: "vma_is_accessed",
+            releases: &["6.12"],
+            rule: |d| d.judged.vma_is_accessed,
+            draw: vma,
+            own: may_scan,
+            known: &[],
+        }),
         case("update_task_scan_period", |d| d.judged.update_task_scan_period, next_period),
     ]
 }
@@ -53,6 +63,38 @@ fn task(draw: &mut Draw) -> NumaScanState {
     let ScanPeriods { min, .. } = periods(&state);
     state.scan_period = min + draw.number(0, 60_000, &[]) as u32;
     state
+}
+
+fn vma(draw: &mut Draw) -> VmaAccessState {
+    let scan_seq = draw.number(0, 1000, &[]);
+    VmaAccessState {
+        scan_seq: scan_seq as i32,
+        start_scan_seq: draw.number(0, scan_seq, &[scan_seq - 2]) as i32,
+        prev_scan_seq: draw.number(-1, scan_seq, &[scan_seq - 8]) as i32,
+        nr_threads: draw.number(1, 64, &[8]) as i32,
+        pid: draw.number(1, 1 << 22, &[]) as i32,
+        // Some threads of 64.
+        pids_active: [0; 2]
+            .map(|_: u64| 1 << draw.number(0, 63, &[]) | draw.number(0, i64::MAX, &[0]) as u64),
+        scan_offset: draw.number(0, 1 << 47, &[1 << 30]) as u64,
+        vm_start: draw.number(0, 1 << 47, &[1 << 30]) as u64,
+        answer: 0,
+    }
+}
+
+fn may_scan(f: &Features, s: &mut VmaAccessState) {
+    let record = NumabState {
+        next_scan: 0,
+        pids: s.pids_active,
+        reset_at: 0,
+        prev_scan_seq: s.prev_scan_seq,
+        start_scan_seq: s.start_scan_seq,
+    };
+    let mm = MmScan { next_scan: 0, scan_offset: s.scan_offset, scan_seq: s.scan_seq };
+    let scanner = Scanner { pid: s.pid as u32, nr_threads: s.nr_threads, started: 0, forced: false };
+    let pids = f.numa.accessing_pids.expect("6.12 knows who touched a VMA");
+    let decision = access(&f.numa, pids, s.vm_start, &record, &mm, &scanner);
+    s.answer = (!matches!(decision, Decision::Skip(_))).into();
 }
 
 fn periods(s: &NumaScanState) -> ScanPeriods {

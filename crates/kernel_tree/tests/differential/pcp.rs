@@ -7,6 +7,7 @@ use crate::case::{Both, Case, Draw, Known};
 use machine::PageSize;
 use mm::decisions::{PcpState, PcpZoneState};
 use mm::pcp::policy::{self, BATCH_SCALE_MAX, Pageset, ZonePressure};
+use mm::watermark;
 use mm::{Features, Variant};
 
 const SINCE_6_7: &[&str] = &["6.12"];
@@ -64,6 +65,7 @@ fn of_zones() -> Vec<Case> {
         |name, rule, own, known| Case::from(Both { name, releases: BOTH, rule, draw: zone, own, known });
     vec![
         case("zone_batchsize", |d| d.pcp.zone_batchsize, |_, s| s.answer = zone_batchsize(s), SMALL_ZONE),
+        case("calculate_normal_threshold", |d| d.judged.calculate_normal_threshold, threshold, &[]),
         case("zone_highsize", |d| d.pcp.zone_highsize, zone_highsize, &[]),
     ]
 }
@@ -197,6 +199,12 @@ fn zone(draw: &mut Draw) -> PcpZoneState {
 fn zone_batchsize(s: &PcpZoneState) -> i32 {
     let page_size = PageSize::ALL.into_iter().find(|size| size.shift() == s.page_shift as u32);
     policy::zone_batchsize(page_size.expect("4, 16 or 64 KiB"), s.managed)
+}
+
+fn threshold(_: &Features, s: &mut PcpZoneState) {
+    let page_size = PageSize::ALL.into_iter().find(|size| size.shift() == s.page_shift as u32);
+    let page_size = page_size.expect("4, 16 or 64 KiB");
+    s.answer = watermark::counter_threshold(page_size, s.online_cpus as u64, s.managed);
 }
 
 fn zone_highsize(_: &Features, s: &mut PcpZoneState) {

@@ -3,6 +3,7 @@
 //! `kernel_tree` loads them and its differential test asks them. A function leaves this list when mechanics ask it.
 
 use super::lru_gen::LruGenState;
+use super::pcp::PcpZoneState;
 use super::rule::{Rule, flat};
 
 flat! {
@@ -103,6 +104,48 @@ flat! {
     }
 }
 
+flat! {
+    /// How far compaction of a zone is put off (mm/compaction.c).
+    pub struct DeferralState as "mmtwin_deferral" {
+        /// `zone->compact_considered`.
+        pub considered: u32,
+        /// `zone->compact_defer_shift`.
+        pub shift: u32,
+        /// `zone->compact_order_failed`.
+        pub order_failed: i32,
+        /// Asked: which order.
+        pub order: i32,
+        /// Asked of `compaction_defer_reset`: whether the request got its block.
+        pub alloc_success: i32,
+        /// Answered: whether the request goes without compaction.
+        pub answer: i32,
+    }
+}
+
+flat! {
+    /// A VMA that a pass of scanning meets, and the thread that scans (kernel/sched/fair.c).
+    pub struct VmaAccessState as "mmtwin_vma_access" {
+        /// `mm->numa_scan_seq`.
+        pub scan_seq: i32,
+        /// `numab_state->start_scan_seq`.
+        pub start_scan_seq: i32,
+        /// `numab_state->prev_scan_seq`.
+        pub prev_scan_seq: i32,
+        /// Threads of the process.
+        pub nr_threads: i32,
+        /// The thread's number.
+        pub pid: i32,
+        /// Answered: whether it may scan the VMA.
+        pub answer: i32,
+        /// Who touched the VMA: in the window before, and in this one.
+        pub pids_active: [u64; 2],
+        /// `mm->numa_scan_offset`.
+        pub scan_offset: u64,
+        /// `vma->vm_start`.
+        pub vm_start: u64,
+    }
+}
+
 /// The functions that only judge, if a tree's are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Judged {
@@ -136,4 +179,16 @@ pub struct Judged {
     pub fragmentation_index: Rule<FragmentationState>,
     /// Which share of free memory is of no use to a request.
     pub extfrag_for_order: Rule<FragmentationState>,
+    /// Compaction has failed.
+    pub defer_compaction: Rule<DeferralState>,
+    /// Whether a request goes without.
+    pub compaction_deferred: Rule<DeferralState>,
+    /// Compaction has made a block.
+    pub compaction_defer_reset: Rule<DeferralState>,
+    /// Whether a thread may scan a VMA.
+    pub vma_is_accessed: Rule<VmaAccessState>,
+    /// How far a CPU's counter may drift.
+    pub calculate_normal_threshold: Rule<PcpZoneState>,
+    /// The first period between two scans.
+    pub task_scan_start: Rule<NumaScanState>,
 }

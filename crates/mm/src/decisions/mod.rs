@@ -23,7 +23,9 @@ mod pcp;
 pub mod rule;
 mod watermark;
 
-pub use judged::{FragmentationState, Judged, NumaScanState, ReadaheadState, ShadowState};
+pub use judged::{
+    DeferralState, FragmentationState, Judged, NumaScanState, ReadaheadState, ShadowState, VmaAccessState,
+};
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use rule::{Field, Flat, Rule};

@@ -330,7 +330,7 @@ fn turn_windows(settings: &NumaSettings, record: &mut NumabState) {
 }
 
 /// Whether a thread may scan a VMA (`vma_is_accessed`).
-fn access(
+pub fn access(
     f: &NumaFeatures,
     pids: AccessingPids,
     start: u64,
