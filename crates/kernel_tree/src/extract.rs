@@ -17,7 +17,7 @@ use crate::decision::{Decision, HEADERS, records};
 use crate::error::{Error, Place};
 use crate::header::{Header, fields};
 use crate::signature::{Signature, expected};
-use crate::source::{Item, Kind, Source, Use, macro_parts, names_in_macro, uses, visit};
+use crate::source::{Item, Kind, Source, Use, is_too_deep, macro_parts, names_in_macro, uses, visit};
 use crate::tree::{Files, KernelTree};
 use std::collections::{BTreeMap, BTreeSet};
 use tree_sitter::Node;
@@ -334,6 +334,9 @@ fn refuse(source: &Source, item: &Item, node: Node) -> Result<(), Error> {
     if item.kind == Kind::Macro {
         let body = format!("void f(void) {{ {}; }}", macro_parts(node, &source.text).1);
         let parsed = crate::source::parse(&body);
+        if is_too_deep(&parsed) {
+            return Err(refused(source, item, item.line, "is nested deeper than anybody writes C"));
+        }
         visit(parsed.root_node(), &mut |node| look(node, &body[node.byte_range()]));
         found = found.map(|(what, _)| (what, item.line));
     } else {
@@ -341,12 +344,12 @@ fn refuse(source: &Source, item: &Item, node: Node) -> Result<(), Error> {
     }
     match found {
         None => Ok(()),
-        Some((what, line)) => Err(Error::Refused {
-            place: place_of(source, line),
-            function: item.name.clone(),
-            what: what.to_string(),
-        }),
+        Some((what, line)) => Err(refused(source, item, line, what)),
     }
+}
+
+fn refused(source: &Source, item: &Item, line: usize, what: &str) -> Error {
+    Error::Refused { place: place_of(source, line), function: item.name.clone(), what: what.to_string() }
 }
 
 /// The text of an item; a structure's needs the semicolon that is not part of it.

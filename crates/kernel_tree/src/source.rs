@@ -39,6 +39,9 @@ const ANNOTATIONS: [&str; 18] = [
 /// How often a file is parsed again without what was torn.
 const MOST_PASSES: usize = 16;
 
+/// Levels of nesting; kernel sources have some dozens.
+const MOST_DEPTH: usize = 500;
+
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -98,9 +101,29 @@ pub fn parse(text: &str) -> Tree {
     parser.parse(text, None).expect("a parser with a language and without a time limit parses")
 }
 
+/// Whether C is nested deeper than anybody writes it. What goes through a tree calls itself for each level.
+pub fn is_too_deep(tree: &Tree) -> bool {
+    let mut cursor = tree.walk();
+    let mut depth = 0;
+    loop {
+        if cursor.goto_first_child() {
+            depth += 1;
+            if depth > MOST_DEPTH {
+                return true;
+            }
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return false;
+            }
+            depth -= 1;
+        }
+    }
+}
+
 /// The text with annotations blanked.
-fn without_annotations(text: &str) -> String {
-    let tree = parse(text);
+fn without_annotations(text: &str, tree: &Tree) -> String {
     let mut bytes = text.as_bytes().to_vec();
     visit(tree.root_node(), &mut |node| {
         let is_name = matches!(node.kind(), "identifier" | "type_identifier");
@@ -160,9 +183,10 @@ pub fn visit<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
 }
 
 impl Source {
-    /// Reads a file's text.
+    /// Reads a file's text. What is nested too deep is as if it were not there.
     pub fn of(path: &str, text: String, config: &Config) -> Source {
-        let parsed = parse_all(without_annotations(&text));
+        let raw = parse(&text);
+        let parsed = if is_too_deep(&raw) { parse("") } else { parse_all(without_annotations(&text, &raw)) };
         let mut items = Vec::new();
         let found = Find { text: &text, config, items: &mut items };
         found.all(parsed.root_node(), Truth::True);
@@ -403,7 +427,11 @@ pub fn macro_parts<'s>(node: Node, text: &'s str) -> (Vec<&'s str>, &'s str) {
 pub fn names_in_macro(body: &str) -> BTreeSet<String> {
     let text = format!("void f(void) {{ {body}; }}").replace("\\\n", " \n");
     let mut names = BTreeSet::new();
-    visit(parse(&text).root_node(), &mut |node| {
+    let parsed = parse(&text);
+    if is_too_deep(&parsed) {
+        return names;
+    }
+    visit(parsed.root_node(), &mut |node| {
         if matches!(node.kind(), "identifier" | "type_identifier") {
             names.insert(text[node.byte_range()].to_string());
         }

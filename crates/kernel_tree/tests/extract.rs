@@ -199,6 +199,21 @@ fn equal_sources_have_equal_hashes_wherever_they_are() {
     assert_ne!(hash(&text), hash(&text.replace('4', "5")));
 }
 
+#[test]
+fn what_is_nested_too_deep_is_as_if_it_were_not_there() {
+    let deep = |levels: usize| {
+        format!("{PCP_HIGH}\n{{\n\treturn {}1{};\n}}\n", "(".repeat(levels), ")".repeat(levels))
+    };
+    assert_eq!(answer(&load(&deep(100)).unwrap(), PcpState::default()), 1);
+    assert!(refused(&deep(100_000)).starts_with("mm/page_alloc.c: there is no function nr_pcp_high"));
+    let in_macro = format!(
+        "#define DEEP {}1{}\n{PCP_HIGH}\n{{\n\treturn DEEP;\n}}\n",
+        "(".repeat(9999),
+        ")".repeat(9999)
+    );
+    assert!(refused(&in_macro).contains("DEEP is nested deeper than anybody writes C"));
+}
+
 /// The part of the next test that runs in a process of its own.
 const IN_CHILD: &str = "MMTWIN_TEST_OF_SANITIZERS";
 

@@ -51,12 +51,12 @@ impl Run {
     /// Allocates for a while and frees for a while, single pages in runs and large blocks among them.
     fn step(&mut self, number: u32) {
         let cpu = Cpu(self.random.random_range(0..CPUS));
-        let growing = number / 500 % 2 == 0;
+        let growing = (number / 500).is_multiple_of(2);
         let order = [0, 0, 0, 1, 2, 3, 9][self.random.random_range(0..7)];
         let request = Request::new(order, MigrateType::Movable, Placement::Local);
         let run = self.random.random_range(1..200);
         let mut kernel = self.mm.enter(&mut self.machine, cpu);
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             kernel.vmstat_update();
         } else if growing && order == 0 {
             kernel.alloc_private(&request, run, &mut self.single);
