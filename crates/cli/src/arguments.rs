@@ -1,6 +1,7 @@
 //! Command-line arguments that several subcommands share.
 
 use crate::failure::Failure;
+use crate::kernel;
 use crate::terminal;
 use crate::this_machine;
 use clap::Args;
@@ -9,7 +10,7 @@ use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
 use mm::{Mechanism, Series};
-use sim::Workload;
+use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -141,6 +142,8 @@ pub struct Asked {
     pub variants: Option<Vec<String>>,
     /// Settings from `--set`, `--fail-alloc` and `--fail-rate`; they override the scenario's.
     pub changes: BTreeMap<String, String>,
+    /// Kernel trees among the variants.
+    pub trees: BTreeMap<String, TreeKernel>,
 }
 
 impl ScenarioArguments {
@@ -160,7 +163,9 @@ impl ScenarioArguments {
         };
         let variants = self.variants.as_deref().map(named);
         scenario.variants = named(&scenario.variants);
-        Ok(Asked { scenario, machine, variants, changes })
+        let names = variants.iter().flatten().chain(&scenario.variants);
+        let trees = kernel::trees(names)?;
+        Ok(Asked { scenario, machine, variants, changes, trees })
     }
 }
 

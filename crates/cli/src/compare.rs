@@ -84,7 +84,7 @@ const SEEDS_TO_VARY: u32 = 5;
 const SEEDS_OF_SHORT_RUNS: u32 = 3;
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
+    let Asked { scenario, machine, variants, changes, trees } = arguments.scenario.load()?;
     let varied: Result<Vec<Varied>, Failure> =
         arguments.vary.iter().map(|text| Varied::parse(text, &arguments::machine)).collect();
     let varied = varied?;
@@ -102,6 +102,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         seeds: arguments.sweep.seeds.map_or(seeds, |seeds| seeds.get()),
         changes,
         varied,
+        trees,
         scenario,
     };
     let metrics = &experiment.scenario.metrics;

@@ -1,5 +1,6 @@
 //! Errors of the command line, and the exit code of each.
 
+use kernel_tree::StoredError;
 use lab::calibration::CalibrationError;
 use lab::experiment::ExperimentError;
 use lab::published::TablesError;
@@ -179,6 +180,7 @@ macro_rules! failures {
 
 failures! {
     ScenarioError => |_| Origin::Input,
+    StoredError => |_| Origin::Input,
     TablesError => |_| Origin::Input,
     TraceError => |_| Origin::Input,
     AccessError => |_| Origin::Input,

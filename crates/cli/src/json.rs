@@ -37,7 +37,9 @@ pub fn print<T: Document>(content: &T) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{calibrate, compare, list, mrc, published, record, results, run, sensitivity, study, verify};
+    use crate::{
+        calibrate, compare, kernel, list, mrc, published, record, results, run, sensitivity, study, verify,
+    };
     use schemars::generate::SchemaSettings;
     use serde_json::{Value, json};
     use std::path::Path;
@@ -84,6 +86,7 @@ mod tests {
         let all = [
             schema::<calibrate::View>("mmtwin calibrate --json: figures of machines that baseline rows pin"),
             schema::<compare::View>("mmtwin compare --json and mmtwin replay --json: arms over paired seeds"),
+            schema::<kernel::Kernels>("mmtwin kernel list --json: kernel trees that were added as variants"),
             schema::<list::Lists>("mmtwin list --json: what there is"),
             schema::<mrc::View>("mmtwin mrc --json: miss-ratio curves"),
             schema::<published::View>("mmtwin published --json: predicted against published, cell by cell"),

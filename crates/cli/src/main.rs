@@ -14,6 +14,7 @@ mod compare;
 mod failure;
 mod heat;
 mod json;
+mod kernel;
 mod list;
 mod mrc;
 mod number;
@@ -54,6 +55,7 @@ Examples:
   mmtwin compare kbuild                       a kernel build, all variants of the series
   mmtwin compare numa01                       NUMA balancing of threads on two nodes
   mmtwin compare speedometer                  a browser benchmark with and without large folios
+  mmtwin kernel add my-patch --tree ~/linux   a kernel tree as a variant
   mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
   mmtwin replay build.parquet                 the same allocations in the twin
   mmtwin mrc trace.oracleGeneral.bin          miss-ratio curves of replacement policies
@@ -71,6 +73,7 @@ enum Command {
     List(list::Arguments),
     Run(run::Arguments),
     Compare(compare::Arguments),
+    Kernel(kernel::Arguments),
     Published(published::Arguments),
     Calibrate(calibrate::Arguments),
     Sensitivity(sensitivity::Arguments),
@@ -80,6 +83,8 @@ enum Command {
     Mrc(mrc::Arguments),
     Study(study::Arguments),
     Verify(verify::Arguments),
+    #[command(hide = true, name = kernel::process::COMMAND)]
+    DecideRun(kernel::process::RunArguments),
     #[command(hide = true, name = processes::WORKLOAD)]
     Workload(processes::WorkloadArguments),
     #[command(hide = true, name = processes::READER)]
@@ -127,6 +132,8 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::List(arguments) => list::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Kernel(arguments) => kernel::execute(&arguments),
+        Command::DecideRun(arguments) => kernel::process::execute(&arguments),
         Command::Published(arguments) => published::execute(&arguments),
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Sensitivity(arguments) => sensitivity::execute(&arguments),

@@ -3,6 +3,7 @@
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::{RELEVANT, compare};
 use crate::failure::Failure;
+use crate::kernel;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
 use mm::Series;
@@ -78,10 +79,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let experiment = Experiment {
         scenario,
         machine,
-        variants,
+        variants: variants.clone(),
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes: arguments.system.changes()?,
         varied: Vec::new(),
+        trees: kernel::trees(variants.iter())?,
     };
     compare(&experiment, &arguments.sweep, RELEVANT)?;
     Ok(())

@@ -89,13 +89,14 @@ impl<'a> From<&'a Record> for RunView<'a> {
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let Asked { scenario, machine, variants, changes } = arguments.scenario.load()?;
+    let Asked { scenario, machine, variants, changes, trees } = arguments.scenario.load()?;
     let experiment = Experiment {
         machine,
         variants: variants.unwrap_or_else(|| scenario.variants.iter().take(1).cloned().collect()),
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes,
         varied: Vec::new(),
+        trees,
         scenario,
     };
     let records = sweep(&experiment, &arguments.sweep)?;

@@ -2,6 +2,7 @@
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
+use crate::kernel;
 use crate::progress::{self, Lines};
 use crate::terminal::{self, harmless};
 use anyhow::Context;
@@ -10,6 +11,7 @@ use lab::experiment::{Experiment, Progress};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
+use sim::Run;
 use sim::progress::RunProgress;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -84,7 +86,8 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
         }
         Progress::Made(_) => sweep.count_kept(),
     };
-    let made = experiment.sweep(&results, arguments.jobs(), &sim::run_noting, &progress);
+    let elsewhere = |run: &Run| kernel::process::make(run, directory);
+    let made = experiment.sweep_beside(&results, arguments.jobs(), &sim::run_noting, &elsewhere, &progress);
     drop(lines);
     sweep.bar.finish_and_clear();
     let records = made?;

@@ -210,7 +210,32 @@ static __thread int mmtwin_page_shift;
 /* A decision as mmtwin calls it, and how large the record is that goes through it. */
 #define MMTWIN_DECISION(name, record) \
 	MMTWIN_EXPORT const unsigned long mmtwin_size_of_##name = sizeof(struct record); \
+	static void mmtwin_make_##name(struct record *state); \
 	MMTWIN_EXPORT void mmtwin_decide_##name(struct record *state); \
-	void mmtwin_decide_##name(struct record *state)
+	void mmtwin_decide_##name(struct record *state) \
+	{ \
+		struct mmtwin_note *note = mmtwin_note; \
+		if (note) { \
+			note->number = MMTWIN_NUMBER_##name; \
+			*(struct record *)note->state = *state; \
+			*(volatile unsigned long *)&note->sequence += 1; \
+		} \
+		mmtwin_make_##name(state); \
+		if (note) \
+			*(volatile unsigned long *)&note->sequence += 1; \
+	} \
+	static void mmtwin_make_##name(struct record *state)
+
+/*
+ * What was asked last, in memory that another process shares: it tells what a decision that crashed or does not end was asked. While
+ * one is being made, sequence is odd. Nobody watches while the pointer is null.
+ */
+struct mmtwin_note {
+	unsigned long sequence;
+	unsigned long number;
+	unsigned long long state[MMTWIN_NOTE_WORDS];
+};
+MMTWIN_EXPORT struct mmtwin_note *mmtwin_note;
+MMTWIN_EXPORT const unsigned long mmtwin_size_of_note = sizeof(struct mmtwin_note);
 
 #endif

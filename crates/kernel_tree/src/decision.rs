@@ -338,7 +338,35 @@ impl fmt::Debug for Decision {
     }
 }
 
+impl Slot {
+    /// The fields of the record that the decision is asked with.
+    pub fn fields(&self) -> &'static [mm::decisions::Field] {
+        match self {
+            Slot::Pcp(_) => PcpState::FIELDS,
+            Slot::PcpZone(_) => PcpZoneState::FIELDS,
+            Slot::Watermarks(_) => WatermarkState::FIELDS,
+            Slot::LruGen(_) => LruGenState::FIELDS,
+            Slot::Shadow(_) => ShadowState::FIELDS,
+            Slot::Readahead(_) => ReadaheadState::FIELDS,
+            Slot::NumaScan(_) => NumaScanState::FIELDS,
+            Slot::Fragmentation(_) => FragmentationState::FIELDS,
+            Slot::Deferral(_) => DeferralState::FIELDS,
+            Slot::VmaAccess(_) => VmaAccessState::FIELDS,
+        }
+    }
+
+    /// Whether `mm` asks the decision in a run; others judge policies only.
+    pub fn decides(&self) -> bool {
+        matches!(self, Slot::Pcp(_) | Slot::PcpZone(_) | Slot::Watermarks(_) | Slot::LruGen(_))
+    }
+}
+
 impl Decision {
+    /// Its position in [`DECISIONS`], by which C and a note call it.
+    pub(crate) fn number(&self) -> usize {
+        DECISIONS.iter().position(|decision| decision.name == self.name).unwrap_or_default()
+    }
+
     /// Its file and the others in which what it needs may be.
     pub fn files(&self) -> impl Iterator<Item = &'static str> {
         [self.file].into_iter().chain(self.others.iter().copied())

@@ -88,6 +88,27 @@ impl Extract {
         Ok(Extract { taken: taking.taken, found, options })
     }
 
+    /// Those of `wanted` whose function `tree` has. A file that none of the functions is in is missing only if the tree has none
+    /// of them all.
+    pub fn present(tree: &KernelTree, wanted: &[&'static Decision]) -> Result<Vec<&'static Decision>, Error> {
+        let mut files = Files::none();
+        let mut present = Vec::new();
+        for decision in wanted {
+            files.may_need(tree, decision.file);
+            let source = files.get(decision.file);
+            let has = |source: &Source| source.named(decision.name).any(|item| item.kind == Kind::Function);
+            present.extend(source.is_some_and(has).then_some(*decision));
+        }
+        match wanted.first() {
+            Some(first) if present.is_empty() => {
+                files.need(tree, first.file, first.name)?;
+                let (file, function) = (first.file.to_string(), first.name.to_string());
+                Err(Error::NotFound { file, function })
+            }
+            _ => Ok(present),
+        }
+    }
+
     /// The text of a decision and what it needs, for telling whether it is another one.
     pub fn text_of(&self, found: &Found) -> String {
         found.needs.iter().map(|&position| self.taken[position].text.as_str()).collect::<Vec<_>>().join("\n")

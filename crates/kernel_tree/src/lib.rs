@@ -27,8 +27,10 @@ mod error;
 mod extract;
 mod header;
 mod loaded;
+mod note;
 mod signature;
 mod source;
+mod stored;
 mod tree;
 mod unit;
 
@@ -38,7 +40,17 @@ pub use decision::{DECISIONS, Decision};
 pub use error::{Error, Place};
 pub use extract::{Extract, Taken};
 pub use loaded::{Loaded, Provenance};
+pub use note::{Asked, Note};
+pub use stored::{Request, Stored, StoredDecision, StoredError, Whose};
 pub use tree::KernelTree;
+
+/// All files of a kernel tree that decisions, or what they need, may be in.
+pub fn files() -> Vec<&'static str> {
+    let mut files: Vec<&str> = DECISIONS.iter().flat_map(Decision::files).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
 
 /// Takes the decisions `wanted` out of `tree`, compiles them in `directory` and loads them.
 pub fn load(

@@ -1,4 +1,4 @@
-//! A shared object of decisions, in this process: the only place with unsafe code.
+//! A shared object of decisions, in this process: with [`crate::note`], the only place with unsafe code.
 //!
 //! What makes it sound: the object was compiled a moment ago from records whose fields are those of `mm`'s structures, which
 //! [`check_size`] asks it again; it has no symbols but its own; and it is never unloaded, so a function pointer from it is good for as
@@ -9,6 +9,7 @@ use crate::compiler::{Instrumentation, Object, hash};
 use crate::decision::{DECISIONS, Decision, Slot};
 use crate::error::{Error, Place};
 use crate::extract::Extract;
+use crate::note::Note;
 use libloading::Library;
 use mm::Decisions;
 use mm::decisions::{Flat, Rule};
@@ -36,11 +37,21 @@ pub struct Loaded {
     /// Hash of sources, header, compiler and flags.
     pub content_hash: String,
     write_coverage: Option<extern "C" fn()>,
+    /// Where the object keeps the address of its note.
+    note: Option<*mut *mut u8>,
 }
 
 impl Loaded {
     /// Loads what was compiled of `extract`.
     pub fn open(object: &Object, extract: Extract) -> Result<Loaded, Error> {
+        let found: Vec<&'static Decision> = extract.found.iter().map(|found| found.decision).collect();
+        let provenance =
+            DECISIONS.iter().map(|decision| (decision.name, provenance(&extract, decision))).collect();
+        Ok(Loaded { provenance, ..Loaded::of(object, &found)? })
+    }
+
+    /// Loads an object with these decisions, of whose sources nothing is said.
+    pub fn of(object: &Object, found: &[&'static Decision]) -> Result<Loaded, Error> {
         if let (Instrumentation::Sanitizers, Some(runtime)) = (object.instrumentation, &object.preloaded)
             && !has_sanitizer()
         {
@@ -53,11 +64,9 @@ impl Loaded {
         // It is never unloaded: rules are copied into kernels that live as long as they like.
         let library: &'static Library = Box::leak(Box::new(library));
         let mut decisions = Decisions::default();
-        for found in &extract.found {
-            install(library, object, found.decision, &mut decisions)?;
+        for decision in found {
+            install(library, object, decision, &mut decisions)?;
         }
-        let provenance =
-            DECISIONS.iter().map(|decision| (decision.name, provenance(&extract, decision))).collect();
         let write_coverage = match object.instrumentation {
             // SAFETY: `unit.rs` defines it so.
             Instrumentation::Coverage => unsafe {
@@ -65,7 +74,19 @@ impl Loaded {
             },
             _ => None,
         };
-        Ok(Loaded { decisions, provenance, content_hash: object.content_hash.clone(), write_coverage })
+        // SAFETY: `c/mmtwin.h` defines a pointer of that name.
+        let note = unsafe { symbol::<*mut *mut u8>(library, "mmtwin_note") };
+        let content_hash = object.content_hash.clone();
+        Ok(Loaded { decisions, provenance: Vec::new(), content_hash, write_coverage, note })
+    }
+
+    /// Notes from now on what is asked.
+    pub fn note_in(&self, note: Note) {
+        if let Some(place) = self.note {
+            // SAFETY: the object is never unloaded, no decision is being made on another thread yet, and the note is of the
+            // structure that the object was compiled with.
+            unsafe { *place = note.leak() };
+        }
     }
 
     /// Writes down which branches were taken so far, if the object was built for that.

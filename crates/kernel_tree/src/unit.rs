@@ -6,6 +6,7 @@
 use crate::compiler::Instrumentation;
 use crate::decision::{CFile, HEADERS, SHIMS, records};
 use crate::extract::Extract;
+use crate::note;
 use std::fmt::Write;
 
 /// How a process writes down which branches were taken.
@@ -32,6 +33,7 @@ pub fn text(extract: &Extract, instrumentation: Instrumentation) -> String {
     for (option, value) in &extract.options {
         add(format_args!("#define {option} {value}\n"));
     }
+    add(format_args!("#define MMTWIN_NOTE_WORDS {}\n", note::WORDS));
     let of_ours = |file: &CFile| format!("#line 1 \"mmtwin/{}\"\n{}\n", file.name, file.text);
     HEADERS.iter().take(1).for_each(|file| add(format_args!("{}", of_ours(file))));
     match instrumentation {
@@ -45,7 +47,11 @@ pub fn text(extract: &Extract, instrumentation: Instrumentation) -> String {
         add(format_args!("#line {} \"{}\"\n{}\n", taken.place.line, taken.place.file, taken.text));
     }
     for found in &extract.found {
-        add(format_args!("#define MMTWIN_CALL_{} {}\n", found.decision.name, found.call));
+        let (name, number) = (found.decision.name, found.decision.number());
+        add(format_args!(
+            "#define MMTWIN_CALL_{name} {}\n#define MMTWIN_NUMBER_{name} {number}\n",
+            found.call
+        ));
     }
     SHIMS.iter().for_each(|file| add(format_args!("{}", of_ours(file))));
     unit

@@ -18,7 +18,7 @@ use machine::Profile;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
-use sim::{Run, RunError};
+use sim::{Run, RunError, TreeKernel};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
@@ -37,6 +37,8 @@ pub struct Experiment {
     pub changes: BTreeMap<String, String>,
     /// What else differs between arms.
     pub varied: Vec<Varied>,
+    /// Kernel trees that variants take decisions from, by the name that variants call them by.
+    pub trees: BTreeMap<String, TreeKernel>,
 }
 
 /// Why an experiment is invalid or failed.
@@ -100,6 +102,9 @@ pub enum Progress<'a> {
 /// The function that makes runs: [`sim::run_noting`], or a cheap one in tests.
 pub type Simulate<'a> = dyn Fn(&Run, &RunProgress) -> Result<Outcome, RunError> + Sync + 'a;
 
+/// The function that has another process make a run and store its result.
+pub type Elsewhere<'a> = dyn Fn(&Run) -> Result<(), RunError> + Sync + 'a;
+
 impl Experiment {
     /// The experiment of a built-in scenario or a scenario file; with the scenario's number of seeds if
     /// `seeds` is `None`.
@@ -111,8 +116,14 @@ impl Experiment {
             seeds: seeds.unwrap_or(scenario.seeds),
             changes: BTreeMap::new(),
             varied: Vec::new(),
+            trees: BTreeMap::new(),
             scenario,
         })
+    }
+
+    /// The kernel tree that a variant takes decisions from, if it takes any.
+    fn tree(&self, variant: &str) -> Option<&TreeKernel> {
+        self.trees.get(variant.split(':').next().unwrap_or_default())
     }
 
     /// What runs with each seed: every variant with every combination of varied values. The first arm is what others are compared
@@ -152,7 +163,8 @@ impl Experiment {
         let mut runs = Vec::new();
         for arm in self.arms()? {
             for seed in 1..=u64::from(self.seeds) {
-                runs.push(arm.scenario.run(&arm.variant, seed, &arm.machine, &arm.changes)?);
+                let tree = self.tree(&arm.variant);
+                runs.push(arm.scenario.run_of(&arm.variant, tree, seed, &arm.machine, &arm.changes)?);
             }
         }
         Ok(runs)
@@ -167,6 +179,20 @@ impl Experiment {
         simulate: &Simulate,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<Record>, ExperimentError> {
+        let elsewhere = |run: &Run| Err(RunError::NoDecisions { variant: run.variant.clone() });
+        self.sweep_beside(results, jobs, simulate, &elsewhere, progress)
+    }
+
+    /// Like [`Experiment::sweep`]; runs that take decisions from a kernel tree are made by `elsewhere`, which stores each in
+    /// `results` itself.
+    pub fn sweep_beside(
+        &self,
+        results: &Results,
+        jobs: usize,
+        simulate: &Simulate,
+        elsewhere: &Elsewhere,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Vec<Record>, ExperimentError> {
         let runs = self.runs()?;
         let described = results.describe(&runs)?;
         let make = |(run, described): (&Run, &DescribedRun)| {
@@ -176,7 +202,15 @@ impl Experiment {
             }
             let run_progress = RunProgress::default();
             progress(Progress::Begun(run, &run_progress));
-            let record = results.keep(described, &make_one(run, &run_progress, simulate)?)?;
+            let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
+            let record = match run.tree {
+                None => results.keep(described, &make_one(run, &run_progress, simulate)?)?,
+                Some(_) => {
+                    elsewhere(run).map_err(failed)?;
+                    let gone = || failed(RunError::Process("its process ended without a result".into()));
+                    results.stored(described)?.ok_or_else(gone)?
+                }
+            };
             progress(Progress::Made(&record));
             Ok(record)
         };

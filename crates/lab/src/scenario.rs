@@ -27,7 +27,7 @@ use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
 use mm::{Series, SettingError, Settings};
 use sim::numa::NumaThreads;
-use sim::{KernelChoice, KernelError, Misfit, Run, Workload};
+use sim::{KernelChoice, KernelError, Misfit, Run, TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -263,7 +263,20 @@ impl Scenario {
         machine: &Profile,
         changes: &BTreeMap<String, String>,
     ) -> Result<Run, ScenarioError> {
-        let choice = KernelChoice::parse(&self.series, variant)?;
+        self.run_of(variant, None, seed, machine, changes)
+    }
+
+    /// Like [`Scenario::run`]; `variant` takes decisions from a kernel tree if there is one.
+    pub fn run_of(
+        &self,
+        variant: &str,
+        tree: Option<&TreeKernel>,
+        seed: u64,
+        machine: &Profile,
+        changes: &BTreeMap<String, String>,
+    ) -> Result<Run, ScenarioError> {
+        let of_base = tree.map(|tree| tree.of_base(variant));
+        let choice = KernelChoice::parse(&self.series, of_base.as_deref().unwrap_or(variant))?;
         let settings = choice.settings(machine.page_size, &self.settings, changes)?;
         if let Workload::Paging(paging) = &self.workload {
             for (at, SettingChange { setting, value, .. }) in paging.changes.iter().enumerate() {
@@ -288,6 +301,7 @@ impl Scenario {
             scenario: self.name.clone(),
             series: self.series.clone(),
             variant: self.present_name(variant).into(),
+            tree: tree.cloned(),
             seed,
             machine: machine.clone(),
             settings,

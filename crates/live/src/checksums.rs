@@ -136,7 +136,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         wrong(&|at| fs::write(at.join("usr/program"), "Program").unwrap(), "usr/program: its hash is");
-        wrong(&|at| fs::write(at.join("usr/library"), "").unwrap(), "usr/library: SHA256SUMS beside");
+        wrong(&|at| fs::write(at.join("usr/library"), "").unwrap(), "usr/library: SHA256SUMS has no hash");
         wrong(&|at| fs::remove_file(at.join("other")).unwrap(), "other: the file is missing");
         wrong(&|at| fs::remove_file(at.join(SUMS)).unwrap(), "SHA256SUMS: ");
         wrong(&|at| fs::write(at.join(SUMS), "nonsense").unwrap(), "line 1: expected a hash");

@@ -12,7 +12,7 @@ use crate::random::{Stream, stream};
 use crate::system::System;
 use machine::{Cpu, PageSize, Profile, WrongValue};
 use mm::memory_map::{MemoryRange, booted_memory};
-use mm::{Features, Settings};
+use mm::{Decisions, Features, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 pub struct Boot<'a> {
     /// Features of the kernel.
     pub features: Features,
+    /// Who decides: the twin's own rules, or functions of a kernel tree.
+    pub decisions: Decisions,
     /// For a debugging kernel, the fixed `pcp->batch`; `high` is twice that, and neither is scaled.
     pub batch: Option<i32>,
     pub machine: &'a Profile,
@@ -42,7 +44,8 @@ impl Boot<'_> {
     pub(crate) fn system_with(&self, cgroups: usize, memory: &[MemoryRange]) -> Result<System, RunError> {
         let settings = self.checked_settings()?;
         let noise = self.stream(Stream::SectionSpread, 0);
-        let mut system = System::new(self.machine, memory, self.features, settings, cgroups, noise);
+        let mut system =
+            System::new(self.machine, memory, (self.features, self.decisions), settings, cgroups, noise);
         system.progress = self.progress.clone();
         system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
         if let Some(batch) = self.batch {

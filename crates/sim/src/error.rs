@@ -37,6 +37,12 @@ pub enum RunError {
     /// Reclaim found nothing, and the OOM killer would have no victim.
     #[error("out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib")]
     OutOfMemory,
+    /// The kernel's decisions are those of a kernel tree, which this process has not loaded.
+    #[error("{variant}: its decisions come from a kernel tree; such runs are made in a process of their own")]
+    NoDecisions { variant: String },
+    /// The process that made the run failed.
+    #[error("{0}")]
+    Process(String),
     /// The kernel refuses a write to one of its files.
     #[error(transparent)]
     Write(#[from] WriteError),

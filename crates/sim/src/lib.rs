@@ -38,11 +38,12 @@ pub mod system;
 use crate::outcome::Outcome;
 use crate::progress::RunProgress;
 use machine::{Time, WrongValue};
+use mm::Decisions;
 
 pub use boot::Boot;
 pub use error::{Misfit, RunError};
 pub use kernel_choice::{KernelChoice, KernelError};
-pub use run::{Run, Workload};
+pub use run::{Run, TreeKernel, Workload};
 pub use system::{Program, Step, System};
 
 /// Makes a run without reporting its progress.
@@ -52,9 +53,17 @@ pub fn run(run: &Run) -> Result<Outcome, RunError> {
 
 /// Makes a run and reports its virtual time in `progress`.
 pub fn run_noting(run: &Run, progress: &RunProgress) -> Result<Outcome, RunError> {
+    match &run.tree {
+        Some(_) => Err(RunError::NoDecisions { variant: run.variant.clone() }),
+        None => run_deciding(run, Decisions::default(), progress),
+    }
+}
+
+/// Like [`run_noting`], with a kernel that takes these decisions from a kernel tree.
+pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> Result<Outcome, RunError> {
     // A run may have been changed since it was checked.
     run.check_fit()?;
-    let boot = &run.boot(progress)?;
+    let boot = &Boot { decisions, ..run.boot(progress)? };
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot.system(1)?;

@@ -23,6 +23,7 @@ use crate::replay::Replay;
 use crate::socket::SocketStream;
 use machine::Profile;
 use machine::profile::Figure;
+use mm::Decisions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -63,6 +64,9 @@ pub struct Run {
     pub series: String,
     /// Name of the variant; see [`KernelChoice`].
     pub variant: String,
+    /// The kernel tree that the variant takes decisions from, if it takes any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeKernel>,
     /// Seed of all random numbers.
     pub seed: u64,
     pub machine: Profile,
@@ -71,12 +75,34 @@ pub struct Run {
     pub workload: Workload,
 }
 
+/// A kernel that takes decisions from a kernel tree, and has all else from a release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeKernel {
+    /// The release.
+    pub base: String,
+    /// Hash of the functions, as sources and as compiled.
+    pub content_hash: String,
+}
+
+impl TreeKernel {
+    /// The name of the release with the features that follow the tree's name: of `my-patch:mglru.tiers=off`, `6.12:mglru.tiers=off`.
+    pub fn of_base(&self, variant: &str) -> String {
+        match variant.split_once(':') {
+            Some((_, features)) => format!("{}:{features}", self.base),
+            None => self.base.clone(),
+        }
+    }
+}
+
 impl Run {
     /// Resolves the kernel's name. The boot reports its progress in `progress`.
     pub fn boot<'a>(&'a self, progress: &'a RunProgress) -> Result<Boot<'a>, KernelError> {
-        let KernelChoice { features, batch, .. } = KernelChoice::parse(&self.series, &self.variant)?;
+        let of_base = self.tree.as_ref().map(|tree| tree.of_base(&self.variant));
+        let name = of_base.as_ref().unwrap_or(&self.variant);
+        let KernelChoice { features, batch, .. } = KernelChoice::parse(&self.series, name)?;
+        let decisions = Decisions::default();
         let (machine, settings) = (&self.machine, &self.settings);
-        Ok(Boot { features, batch, machine, settings, seed: self.seed, progress })
+        Ok(Boot { features, decisions, batch, machine, settings, seed: self.seed, progress })
     }
 }
 

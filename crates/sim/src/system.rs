@@ -19,7 +19,7 @@ use mm::huge_memory::stats::MthpStats;
 use mm::lru_lock::LruLock;
 use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
-use mm::{Category, Counters, Features, MemoryManager, Pfn, Request, Settings};
+use mm::{Category, Counters, Decisions, Features, MemoryManager, Pfn, Request, Settings};
 use rand_pcg::Pcg64Mcg;
 
 /// What a CPU does after a step.
@@ -92,7 +92,7 @@ impl System {
     pub fn new(
         machine: &Profile,
         memory: &[MemoryRange],
-        features: Features,
+        (features, decisions): (Features, Decisions),
         settings: Settings,
         cgroups: usize,
         noise: Pcg64Mcg,
@@ -101,7 +101,7 @@ impl System {
         let cpus = topology.cpus();
         let lru = vec![LruLock::default(); cgroups * topology.nodes as usize];
         let stat_interval = settings.stat_interval;
-        let mm = MemoryManager::new(&topology, memory, features, settings, noise);
+        let mm = MemoryManager::deciding_by(decisions, &topology, memory, features, settings, noise);
         let machine = Machine::new(topology, costs);
         let measured_from = Measured {
             time: Time::ZERO,

@@ -44,6 +44,7 @@ impl Scenario {
             scenario: self.name.clone(),
             series: self.series.clone(),
             variant: variant.into(),
+            tree: None,
             seed: 1,
             machine: machine.clone(),
             settings: choice.settings(machine.page_size, &self.settings, changes).unwrap(),

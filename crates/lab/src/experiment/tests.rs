@@ -14,7 +14,15 @@ fn experiment(variants: &[&str], seeds: u32) -> Experiment {
     scenario.metrics = vec!["build_time".into(), "alloc_zone".into()];
     let machine = load_machine(&scenario.machine).unwrap();
     let variants = variants.iter().map(|name| name.to_string()).collect();
-    Experiment { scenario, machine, variants, seeds, changes: BTreeMap::new(), varied: Vec::new() }
+    Experiment {
+        scenario,
+        machine,
+        variants,
+        seeds,
+        changes: BTreeMap::new(),
+        varied: Vec::new(),
+        trees: BTreeMap::new(),
+    }
 }
 
 fn simulate(run: &Run, _: &RunProgress) -> Result<Outcome, RunError> {

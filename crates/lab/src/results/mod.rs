@@ -87,9 +87,11 @@ impl Results {
 
     /// The record of a run, if it is stored.
     pub fn get(&self, asked: &DescribedRun) -> Result<Option<Record>, ResultsError> {
-        if self.afresh {
-            return Ok(None);
-        }
+        if self.afresh { Ok(None) } else { self.stored(asked) }
+    }
+
+    /// Like [`Results::get`], even if all runs are to be made again: another process has just stored it.
+    pub fn stored(&self, asked: &DescribedRun) -> Result<Option<Record>, ResultsError> {
         let identity = asked.identity();
         let path = directory::run_path(&self.directory, identity);
         let content = directory::content(&path)?;

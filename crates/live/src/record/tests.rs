@@ -285,7 +285,7 @@ fn nothing_that_exists_is_overwritten() {
     let (spool, output) = left_over(directory.path(), raw());
     let options = Options::new(&output, vec!["true".to_string()]);
     let refusal = || record(&options, &mut |_| {}).unwrap_err().to_string();
-    assert!(refusal().contains("make a trace of it with `mmtwin record -o "), "{}", refusal());
+    assert!(refusal().contains("recover its trace with `mmtwin record -o "), "{}", refusal());
     {
         let _in_use = Spool::open(&spool).unwrap();
         assert!(refusal().contains("is in use by another mmtwin"), "{}", refusal());

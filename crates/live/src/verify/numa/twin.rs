@@ -80,6 +80,7 @@ pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Resu
         scenario: name.into(),
         series: Series::NUMA.name.into(),
         variant: on.kernel.clone(),
+        tree: None,
         seed,
         machine,
         settings: settings(),

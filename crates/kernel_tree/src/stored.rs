@@ -1,0 +1,268 @@
+//! Kernel trees under a name: what was taken, compiled, and kept for runs to load.
+//!
+//! ```text
+//!   DIRECTORY/NAME/kernel.json     what is whose, from which file and line; hash of it all
+//!   DIRECTORY/NAME/decisions-*.so  the object, and the C that it was compiled from
+//! ```
+//!
+//! A function that the tree does not have, or has as it is in the tree that it is compared with, is the twin's own: it decides as the
+//! release does that the tree is based on.
+
+use crate::compiler::{Compiler, Instrumentation, Object, hash};
+use crate::config::Config;
+use crate::decision::{DECISIONS, Decision};
+use crate::error::Error;
+use crate::extract::Extract;
+use crate::loaded::Loaded;
+use crate::tree::KernelTree;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A kernel tree's decisions under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stored {
+    pub name: String,
+    /// The release whose rules the kernel has where it does not decide by functions of the tree.
+    pub base: String,
+    /// The tree, with the patches that were applied to a copy of it, for messages.
+    pub tree: String,
+    /// Hash of sources, header, compiler and flags.
+    pub content_hash: String,
+    pub decisions: Vec<StoredDecision>,
+    object: PathBuf,
+    sanitized: bool,
+    preloaded: Option<String>,
+}
+
+/// Whose function makes a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredDecision {
+    /// Name of the function in the kernel.
+    pub function: String,
+    pub whose: Whose,
+    /// File and line in the tree, if the tree has it.
+    pub place: Option<String>,
+}
+
+/// Whose function makes a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// The tree's.
+    Tree,
+    /// The twin's own, as the tree has the same function as the one that it is compared with.
+    Unchanged,
+    /// The twin's own, as the tree has none of that name.
+    Missing,
+}
+
+/// Why there is no kernel of a name.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    #[error(transparent)]
+    Tree(#[from] Error),
+    #[error("{}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{}: {text}; remove the kernel and add it again", path.display())]
+    Damaged { path: PathBuf, text: String },
+    #[error("{name}: letters, digits, - and _ only, as in my-patch")]
+    Name { name: String },
+    #[error("{}: no VERSION and PATCHLEVEL in Makefile; is it the root of a kernel tree? --base says the release", tree.display())]
+    NoVersion { tree: PathBuf },
+    #[error("{}: based on {base}, of which the twin has no rules; --base says the release to take them from", tree.display())]
+    Release { tree: PathBuf, base: String },
+    #[error("{}: none of its decision functions differs from {}; there is nothing to try", tree.display(), other.display())]
+    Unchanged { tree: PathBuf, other: PathBuf },
+}
+
+const MANIFEST: &str = "kernel.json";
+
+/// What is asked for.
+pub struct Request<'a> {
+    pub name: &'a str,
+    /// The release, or what the tree's Makefile says.
+    pub base: Option<&'a str>,
+    pub tree: &'a Path,
+    /// What the tree is called in messages.
+    pub called: String,
+    /// The tree whose functions decide as the twin's own.
+    pub unchanged: Option<&'a Path>,
+    pub config: Config,
+    pub sanitize: bool,
+}
+
+impl Stored {
+    /// Takes the decisions out of a tree, compiles them, and keeps them in `directory` under the name; one of that name is replaced.
+    /// `is_release` says which releases a tree can be based on.
+    pub fn add(
+        directory: &Path,
+        request: Request,
+        is_release: &dyn Fn(&str) -> bool,
+    ) -> Result<Stored, StoredError> {
+        let Request { name, base, tree: root, called, unchanged, config, sanitize } = request;
+        let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err(StoredError::Name { name: name.into() });
+        }
+        let base = base.map(String::from).or_else(|| version(root));
+        let base = base.ok_or_else(|| StoredError::NoVersion { tree: root.into() })?;
+        if !is_release(&base) {
+            return Err(StoredError::Release { tree: root.into(), base });
+        }
+        let tree = KernelTree::new(root, config.clone());
+        let wanted: Vec<&'static Decision> =
+            DECISIONS.iter().filter(|decision| decision.slot.decides()).collect();
+        let mut extract = Extract::of(&tree, &Extract::present(&tree, &wanted)?)?;
+        let mut same = Vec::new();
+        if let Some(other) = unchanged {
+            let other_tree = KernelTree::new(other, config);
+            let in_both = extract.found.iter().map(|found| found.decision).collect::<Vec<_>>();
+            let of_other = Extract::of(&other_tree, &Extract::present(&other_tree, &in_both)?)?;
+            same = in_both
+                .into_iter()
+                .filter(|decision| text(&extract, decision) == text(&of_other, decision))
+                .collect();
+            let changed: Vec<_> = extract
+                .found
+                .iter()
+                .map(|found| found.decision)
+                .filter(|decision| !same.iter().any(|same| same.name == decision.name))
+                .collect();
+            if changed.is_empty() {
+                return Err(StoredError::Unchanged { tree: root.into(), other: other.into() });
+            }
+            extract = Extract::of(&tree, &changed)?;
+        }
+        let place = directory.join(name);
+        let instrumentation = if sanitize { Instrumentation::Sanitizers } else { Instrumentation::None };
+        // What is there already stays until the new one compiles.
+        let fresh = tempfile::Builder::new()
+            .prefix(".adding-")
+            .tempdir_in(made(directory)?)
+            .map_err(io_at(directory))?;
+        let object = Compiler::of_the_system(instrumentation).compile(&extract, fresh.path())?;
+        let decision = |decision: &&'static Decision| {
+            let found = extract.found.iter().find(|found| found.decision.name == decision.name);
+            let is_same = same.iter().any(|same| same.name == decision.name);
+            StoredDecision {
+                function: decision.name.into(),
+                whose: match found {
+                    Some(_) => Whose::Tree,
+                    None if is_same => Whose::Unchanged,
+                    None => Whose::Missing,
+                },
+                place: found.map(|found| found.place.to_string()),
+            }
+        };
+        let stored = Stored {
+            name: name.into(),
+            base,
+            tree: called,
+            content_hash: object.content_hash,
+            decisions: wanted.iter().map(decision).collect(),
+            object: object.path.file_name().unwrap_or_default().into(),
+            sanitized: sanitize,
+            preloaded: object.preloaded,
+        };
+        let manifest = serde_json::to_string_pretty(&stored)
+            .map_err(|error| StoredError::Damaged { path: place.join(MANIFEST), text: error.to_string() })?;
+        let path = fresh.path().join(MANIFEST);
+        fs::write(&path, manifest).map_err(io_at(&path))?;
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(io_at(&place))?;
+        }
+        let fresh = fresh.keep();
+        fs::rename(&fresh, &place).map_err(io_at(&place))?;
+        Ok(stored)
+    }
+
+    /// The kernel of that name in `directory`, if there is one.
+    pub fn find(directory: &Path, name: &str) -> Result<Option<Stored>, StoredError> {
+        let path = directory.join(name).join(MANIFEST);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StoredError::Io { path, error }),
+        };
+        let stored: Stored = serde_json::from_str(&text)
+            .map_err(|error| StoredError::Damaged { path: path.clone(), text: error.to_string() })?;
+        let text = "it is another kernel's".to_string();
+        if stored.name == name { Ok(Some(stored)) } else { Err(StoredError::Damaged { path, text }) }
+    }
+
+    /// All kernels in `directory`, by name.
+    pub fn all(directory: &Path) -> Result<Vec<Stored>, StoredError> {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoredError::Io { path: directory.into(), error }),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry.map_err(io_at(directory))?.file_name().into_string());
+        }
+        names.sort();
+        let found =
+            names.iter().filter(|name| !name.starts_with('.')).map(|name| Stored::find(directory, name));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// Removes the kernel of that name; whether there was one.
+    pub fn remove(directory: &Path, name: &str) -> Result<bool, StoredError> {
+        if Stored::find(directory, name)?.is_none() {
+            return Ok(false);
+        }
+        let place = directory.join(name);
+        fs::remove_dir_all(&place).map_err(io_at(&place))?;
+        Ok(true)
+    }
+
+    /// Loads the object of the kernel in `directory` into this process.
+    pub fn load(&self, directory: &Path) -> Result<Loaded, Error> {
+        let instrumentation =
+            if self.sanitized { Instrumentation::Sanitizers } else { Instrumentation::None };
+        let object = Object {
+            path: directory.join(&self.name).join(&self.object),
+            content_hash: self.content_hash.clone(),
+            instrumentation,
+            preloaded: self.preloaded.clone(),
+        };
+        let of_tree = self.decisions.iter().filter(|decision| decision.whose == Whose::Tree);
+        let decisions: Vec<_> = of_tree.filter_map(|decision| Decision::named(&decision.function)).collect();
+        Loaded::of(&object, &decisions)
+    }
+
+    /// The library that has to be preloaded into the process that loads the kernel.
+    pub fn preloaded(&self) -> Option<&str> {
+        self.preloaded.as_deref()
+    }
+}
+
+/// A hash of a decision's function and all that it needs.
+fn text(extract: &Extract, decision: &Decision) -> Option<String> {
+    let found = extract.found.iter().find(|found| found.decision.name == decision.name)?;
+    Some(hash(&[extract.text_of(found).as_bytes()]))
+}
+
+/// `6.12` of a tree whose Makefile says VERSION = 6 and PATCHLEVEL = 12.
+fn version(tree: &Path) -> Option<String> {
+    let makefile = fs::read_to_string(tree.join("Makefile")).ok()?;
+    let value = |name: &str| {
+        let mut lines = makefile.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_string())
+    };
+    Some(format!("{}.{}", value("VERSION")?, value("PATCHLEVEL")?))
+}
+
+fn made(directory: &Path) -> Result<&Path, StoredError> {
+    fs::create_dir_all(directory).map_err(io_at(directory))?;
+    Ok(directory)
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> StoredError + use<> {
+    let path = path.to_path_buf();
+    move |error| StoredError::Io { path, error }
+}
