@@ -127,3 +127,28 @@ MMTWIN_SHADOW_DECISION(workingset_test_recent, {
 	state->answer = MMTWIN_CALL_workingset_test_recent;
 })
 #endif
+
+#ifdef MMTWIN_CALL_reset_ctrl_pos
+MMTWIN_LRU_GEN_DECISION(reset_ctrl_pos, {
+	bool carryover = true;
+	int at;
+	MMTWIN_CALL_reset_ctrl_pos;
+	for (at = 0; at < (int)MAX_NR_TIERS; at++) {
+		int mmtwin_at = type * MAX_NR_TIERS + at;
+		state->avg_refaulted[mmtwin_at] = lruvec->lrugen.avg_refaulted[type][at];
+		state->avg_total[mmtwin_at] = lruvec->lrugen.avg_total[type][at];
+		state->refaulted[mmtwin_at] = lruvec->lrugen.refaulted[0][type][at].counter;
+		state->evicted[mmtwin_at] = lruvec->lrugen.evicted[0][type][at].counter;
+		if (at < (int)MAX_NR_TIERS - 1)
+			state->protected[mmtwin_at] = lruvec->lrugen.protected[0][type][at];
+	}
+})
+#endif
+#ifdef MMTWIN_CALL_inactive_is_low
+MMTWIN_SHADOW_DECISION(inactive_is_low, {
+	struct lruvec *lruvec = mmtwin_lruvec;
+	enum lru_list inactive_lru = file ? LRU_INACTIVE_FILE : LRU_INACTIVE_ANON;
+	mmtwin_page_shift = 12;
+	state->answer = MMTWIN_CALL_inactive_is_low;
+})
+#endif

@@ -16,6 +16,11 @@
 enum { LRU_GEN_ANON, LRU_GEN_FILE };
 enum node_stat_item { NR_INACTIVE_ANON, NR_ACTIVE_ANON, NR_INACTIVE_FILE, NR_ACTIVE_FILE };
 
+/* In the order of their counters. */
+enum lru_list { LRU_INACTIVE_ANON, LRU_ACTIVE_ANON, LRU_INACTIVE_FILE, LRU_ACTIVE_FILE };
+#define LRU_ACTIVE 1
+#define NR_LRU_BASE NR_INACTIVE_ANON
+
 /* Called lru_gen_struct before 6.3. */
 #define lru_gen_struct lru_gen_folio
 struct lru_gen_folio {

@@ -164,6 +164,17 @@ static inline int fls64(u64 bits)
 #define hweight_long(bits) ((unsigned int)__builtin_popcountl(bits))
 #define hweight32(bits) ((unsigned int)__builtin_popcount(bits))
 
+static inline unsigned long int_sqrt(unsigned long number)
+{
+	unsigned long root = 0, bit;
+
+	for (bit = 1UL << 31; bit; bit >>= 1)
+		if ((root | bit) * (root | bit) <= number)
+			root |= bit;
+	return root;
+}
+
+#define div64_s64(a, b) ((s64)(a) / (s64)(b))
 #define div_u64(a, b) ((u64)(a) / (u32)(b))
 #define div64_u64(a, b) ((u64)(a) / (u64)(b))
 #define div64_ul(a, b) ((u64)(a) / (unsigned long)(b))

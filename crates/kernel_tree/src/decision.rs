@@ -5,7 +5,7 @@
 use mm::Decisions;
 use mm::decisions::{
     DeferralState, Flat, FragmentationState, LruGenState, NumaScanState, PcpState, PcpZoneState,
-    ReadaheadState, Rule, ShadowState, VmaAccessState, WatermarkState,
+    ReadaheadState, Rule, ShadowState, VmaAccessState, WatermarkState, WritebackState,
 };
 use std::fmt;
 
@@ -49,6 +49,8 @@ pub enum Slot {
     Deferral(fn(&mut Decisions) -> &mut Rule<DeferralState>),
     /// A VMA that is scanned.
     VmaAccess(fn(&mut Decisions) -> &mut Rule<VmaAccessState>),
+    /// A flusher.
+    Writeback(fn(&mut Decisions) -> &mut Rule<WritebackState>),
 }
 
 /// A file of `c/`.
@@ -66,11 +68,19 @@ macro_rules! c_files {
 }
 
 /// The headers, in the order in which they are included.
-pub const HEADERS: &[CFile] =
-    c_files!["mmtwin.h", "pcp.h", "watermarks.h", "lru.h", "readahead.h", "numa.h", "fragmentation.h"];
+pub const HEADERS: &[CFile] = c_files![
+    "mmtwin.h",
+    "pcp.h",
+    "watermarks.h",
+    "lru.h",
+    "readahead.h",
+    "numa.h",
+    "fragmentation.h",
+    "writeback.h"
+];
 /// The shims between records and the kernel's structures.
 pub const SHIMS: &[CFile] =
-    c_files!["pcp.c", "watermarks.c", "lru.c", "readahead.c", "numa.c", "fragmentation.c"];
+    c_files!["pcp.c", "watermarks.c", "lru.c", "readahead.c", "numa.c", "fragmentation.c", "writeback.c"];
 
 /// The records, as C declares them.
 pub fn records() -> String {
@@ -85,6 +95,7 @@ pub fn records() -> String {
         record::<FragmentationState>(),
         record::<DeferralState>(),
         record::<VmaAccessState>(),
+        record::<WritebackState>(),
     ]
     .concat()
 }
@@ -154,10 +165,12 @@ const OF_GENERATIONS: &[(&str, &str)] = &[
     ("unsigned long *", "min_seq"),
     ("unsigned long *", "nr_to_scan"),
     ("bool", "can_swap"),
+    ("bool", "carryover"),
     ("struct ctrl_pos *", "pos"),
     ("struct ctrl_pos *", "sp"),
     ("struct ctrl_pos *", "pv"),
 ];
+const INACTIVE: &[(&str, &str)] = &[("struct lruvec *", "lruvec"), ("enum lru_list", "inactive_lru")];
 const PACKED: &[(&str, &str)] =
     &[("int", "memcgid"), ("pg_data_t *", "pgdat"), ("unsigned long", "eviction"), ("bool", "workingset")];
 const UNPACKED: &[(&str, &str)] = &[
@@ -278,6 +291,34 @@ const fn of_deferral(
     }
 }
 
+const fn of_flusher(
+    name: &'static str,
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<WritebackState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "mm/page-writeback.c",
+        others: &[],
+        header: "writeback.h",
+        parameters: &[
+            ("struct bdi_writeback *", "wb"),
+            ("unsigned long", "dirty"),
+            ("unsigned long", "thresh"),
+            ("unsigned long", "bg_thresh"),
+            ("unsigned long", "setpoint"),
+            ("unsigned long", "limit"),
+            ("unsigned long", "wb_dirty"),
+            ("unsigned long", "task_ratelimit"),
+            ("unsigned long", "dirty_ratelimit"),
+            ("long", "max_pause"),
+            ("int *", "nr_dirtied_pause"),
+        ],
+        answers,
+        slot: Slot::Writeback(rule),
+    }
+}
+
 /// All functions that can be taken from a tree.
 pub static DECISIONS: &[Decision] = &[
     of_pageset("nr_pcp_alloc", &["int"], |d| &mut d.pcp.nr_pcp_alloc),
@@ -305,6 +346,16 @@ pub static DECISIONS: &[Decision] = &[
     of_shadow("unpack_shadow", UNPACKED, &["void"], |d| &mut d.judged.unpack_shadow),
     of_shadow("lru_gen_test_recent", RECENT, &["bool"], |d| &mut d.judged.lru_gen_test_recent),
     of_shadow("workingset_test_recent", RECENT, &["bool"], |d| &mut d.judged.workingset_test_recent),
+    of_generations("reset_ctrl_pos", &["void"], |d| &mut d.judged.reset_ctrl_pos),
+    Decision {
+        file: "mm/vmscan.c",
+        ..of_shadow("inactive_is_low", INACTIVE, &["bool"], |d| &mut d.judged.inactive_is_low)
+    },
+    of_flusher("dirty_poll_interval", &["unsigned long"], |d| &mut d.judged.dirty_poll_interval),
+    of_flusher("dirty_freerun_ceiling", &["unsigned long"], |d| &mut d.judged.dirty_freerun_ceiling),
+    of_flusher("pos_ratio_polynom", &["long long"], |d| &mut d.judged.pos_ratio_polynom),
+    of_flusher("wb_max_pause", &["unsigned long"], |d| &mut d.judged.wb_max_pause),
+    of_flusher("wb_min_pause", &["long"], |d| &mut d.judged.wb_min_pause),
     of_window("get_init_ra_size", |d| &mut d.judged.get_init_ra_size),
     of_window("get_next_ra_size", |d| &mut d.judged.get_next_ra_size),
     of_task("task_scan_min", &["unsigned int"], |d| &mut d.judged.task_scan_min),

@@ -124,6 +124,7 @@ fn install(
         Slot::Fragmentation(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::Deferral(rule) => *rule(decisions) = rule_of(library, object, decision)?,
         Slot::VmaAccess(rule) => *rule(decisions) = rule_of(library, object, decision)?,
+        Slot::Writeback(rule) => *rule(decisions) = rule_of(library, object, decision)?,
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use mm::Features;
 use mm::decisions::{Decisions, LruGenState, Rule};
 use mm::mglru::policy::{self, Evictable, Position};
 use mm::vmscan::features::{GenFeatures, Lru};
-use mm::workingset::policy::TierCounts;
+use mm::workingset::policy::{TierCounts, carry_over};
 
 const BOTH: &[&str] = &["6.1", "6.12"];
 
@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         case("get_type_to_scan", |d| d.lru_gen.get_type_to_scan, get_type_to_scan, &[]),
         case("positive_ctrl_err", |d| d.judged.positive_ctrl_err, positive_ctrl_err, &[]),
         case("read_ctrl_pos", |d| d.judged.read_ctrl_pos, read_ctrl_pos, &[]),
+        case("reset_ctrl_pos", |d| d.judged.reset_ctrl_pos, reset_ctrl_pos, &[]),
         case(
             "should_run_aging",
             |d| d.judged.should_run_aging,
@@ -104,6 +105,24 @@ fn positive_ctrl_err(_: &Features, s: &mut LruGenState) {
 fn read_ctrl_pos(_: &Features, s: &mut LruGenState) {
     let TierCounts { refaulted, total } = counts(s, s.lru_type as usize, s.tier as usize);
     s.process = [refaulted, total, s.gain as u64];
+}
+
+/// Halves the sums of averages and counts, and forgets the counts.
+fn reset_ctrl_pos(f: &Features, s: &mut LruGenState) {
+    let lru_type = s.lru_type as usize;
+    for tier in 0..4 {
+        let at = lru_type * 4 + tier;
+        let average = TierCounts { refaulted: s.avg_refaulted[at], total: s.avg_total[at] };
+        let all = counts(s, lru_type, tier);
+        let current =
+            TierCounts { refaulted: all.refaulted - average.refaulted, total: all.total - average.total };
+        let kept = carry_over(&generations(f), average, current);
+        (s.avg_refaulted[at], s.avg_total[at]) = (kept.refaulted, kept.total);
+    }
+    for at in lru_type * 4..lru_type * 4 + 4 {
+        (s.refaulted[at], s.evicted[at]) = (0, 0);
+        s.protected[at] = if at % 4 < 3 { 0 } else { s.protected[at] };
+    }
 }
 
 /// Pages of the types that can go. The list that is next is that of the youngest generation less two.

@@ -23,6 +23,7 @@ mod readahead;
 mod watermarks;
 mod whole_kernel;
 mod workingset;
+mod writeback;
 
 use case::Case;
 use kernel_tree::{Compiler, Config, Decision, Instrumentation, KernelTree, Loaded};
@@ -64,6 +65,7 @@ fn cases() -> Vec<Case> {
         numa::cases(),
         fragmentation::cases(),
         deferral::cases(),
+        writeback::cases(),
     ]
     .concat()
 }

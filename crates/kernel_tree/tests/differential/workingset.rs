@@ -1,9 +1,11 @@
 //! Shadows: their bits, and whether a page that comes back was evicted recently, as `workingset/` has both.
 
 use crate::case::{Both, Case, Draw};
+use machine::PageSize;
 use mm::Features;
 use mm::decisions::{Decisions, Rule, ShadowState};
 use mm::lru::mmzone::LruType;
+use mm::vmscan;
 use mm::vmscan::features::{Lru, ReclaimFeatures};
 use mm::workingset::policy::{self, LruSizes, LruvecState, Origin};
 use mm::workingset::shadow::{Shadow, ShadowLayout};
@@ -20,6 +22,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         case("pack_shadow", BOTH, |d| d.judged.pack_shadow, |f, s| s.value = packed(f, s)),
         case("unpack_shadow", BOTH, |d| d.judged.unpack_shadow, unpack),
+        case("inactive_is_low", BOTH, |d| d.judged.inactive_is_low, inactive_is_low),
         case(
             "lru_gen_test_recent",
             SINCE_6_4,
@@ -93,6 +96,11 @@ fn is_recent(f: &ReclaimFeatures, s: &ShadowState) -> i32 {
     let lruvec = LruvecState { nonresident_age: s.nonresident_age, min_seq: s.min_seq, max_seq: 0, sizes };
     let origin = Origin { lruvec: &lruvec, memcg_exists: s.memcg_exists != 0, is_folio_s: true };
     policy::test_recent(f, &layout, lru_type, &layout.unpack(s.value), &origin).into()
+}
+
+fn inactive_is_low(_: &Features, s: &mut ShadowState) {
+    let [inactive, active] = if s.file != 0 { [s.sizes[2], s.sizes[3]] } else { [s.sizes[0], s.sizes[1]] };
+    s.answer = vmscan::policy::inactive_is_low(PageSize::Kib4, inactive, active).into();
 }
 
 fn test_recent(f: &Features, s: &mut ShadowState) {

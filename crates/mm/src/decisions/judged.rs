@@ -146,6 +146,38 @@ flat! {
     }
 }
 
+flat! {
+    /// A flusher and its device (mm/page-writeback.c). Rates are pages a second.
+    pub struct WritebackState as "mmtwin_writeback" {
+        /// Dirty pages.
+        pub dirty: u64,
+        /// The dirty limit.
+        pub thresh: u64,
+        /// The background limit.
+        pub bg_thresh: u64,
+        /// How many dirty pages are aimed at.
+        pub setpoint: u64,
+        /// The limit in force.
+        pub limit: u64,
+        /// How fast the device writes.
+        pub avg_write_bandwidth: u64,
+        /// How fast each task may dirty pages at the setpoint.
+        pub dirty_ratelimit: u64,
+        /// How fast this task may.
+        pub task_ratelimit: u64,
+        /// The flusher's dirty pages.
+        pub wb_dirty: u64,
+        /// The longest pause, jiffies.
+        pub max_pause: i64,
+        /// Answered.
+        pub answer: i64,
+        /// Answered by `wb_min_pause`: pages until the next pause.
+        pub nr_dirtied_pause: i32,
+        /// 2^12 for pages of 4 KiB.
+        pub page_shift: i32,
+    }
+}
+
 /// The functions that only judge, if a tree's are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Judged {
@@ -189,6 +221,20 @@ pub struct Judged {
     pub vma_is_accessed: Rule<VmaAccessState>,
     /// How far a CPU's counter may drift.
     pub calculate_normal_threshold: Rule<PcpZoneState>,
+    /// What is kept of a generation's counts.
+    pub reset_ctrl_pos: Rule<LruGenState>,
+    /// Whether active pages are to become inactive.
+    pub inactive_is_low: Rule<ShadowState>,
+    /// Pages until the number of dirty pages is looked at again.
+    pub dirty_poll_interval: Rule<WritebackState>,
+    /// Up to how many dirty pages nobody pauses.
+    pub dirty_freerun_ceiling: Rule<WritebackState>,
+    /// How much of its rate a task gets.
+    pub pos_ratio_polynom: Rule<WritebackState>,
+    /// The longest pause.
+    pub wb_max_pause: Rule<WritebackState>,
+    /// The shortest one.
+    pub wb_min_pause: Rule<WritebackState>,
     /// The first period between two scans.
     pub task_scan_start: Rule<NumaScanState>,
 }

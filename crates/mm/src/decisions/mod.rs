@@ -25,6 +25,7 @@ mod watermark;
 
 pub use judged::{
     DeferralState, FragmentationState, Judged, NumaScanState, ReadaheadState, ShadowState, VmaAccessState,
+    WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};

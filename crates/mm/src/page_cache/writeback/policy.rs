@@ -123,7 +123,7 @@ impl DirtyThrottleControl {
 }
 
 /// 1 + ((setpoint - dirty) / (limit - setpoint))^3, from 0 to 2, in 1/1024 (`pos_ratio_polynom`).
-fn polynomial(setpoint: u64, dirty: u64, limit: u64) -> u64 {
+pub fn polynomial(setpoint: u64, dirty: u64, limit: u64) -> u64 {
     let x =
         ((setpoint as i64 - dirty as i64) << RATELIMIT_CALC_SHIFT) / ((limit as i64 - setpoint as i64) | 1);
     let square = (x * x) >> RATELIMIT_CALC_SHIFT;
