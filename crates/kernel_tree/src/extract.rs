@@ -12,8 +12,9 @@
 //! that file are taken along with all that they need; macros' bodies are no C yet, so a name in one that nobody knows is the compiler's
 //! to complain about.
 
+use crate::compiler::hash;
 use crate::config::Truth;
-use crate::decision::{Decision, HEADERS, records};
+use crate::decision::{DECISIONS, Decision, HEADERS, records};
 use crate::error::{Error, Place};
 use crate::header::{Header, fields};
 use crate::signature::{Signature, expected};
@@ -58,6 +59,14 @@ pub struct Extract {
     pub options: BTreeMap<String, String>,
 }
 
+/// What a tree has of a decision.
+pub struct Surveyed {
+    /// Which one.
+    pub decision: &'static Decision,
+    /// Where it is and the hash of its text and of all that it needs, or why it cannot be taken.
+    pub found: Result<(Place, String), Error>,
+}
+
 impl Extract {
     /// Takes `wanted` out of `tree`.
     pub fn of(tree: &KernelTree, wanted: &[&'static Decision]) -> Result<Extract, Error> {
@@ -66,13 +75,39 @@ impl Extract {
             files.need(tree, decision.file, decision.name)?;
             decision.others.iter().for_each(|file| files.may_need(tree, file));
         }
-        let records = records();
-        let texts: Vec<&str> = HEADERS.iter().map(|file| file.text).chain([records.as_str()]).collect();
-        let header = Header::of(&texts);
+        Extract::out_of(&files, &header(), tree, wanted)
+    }
+
+    /// What `tree` has of all decisions, each taken by itself. Two trees that are surveyed tell which functions of one are those
+    /// of the other.
+    pub fn survey(tree: &KernelTree) -> Vec<Surveyed> {
+        let mut files = Files::none();
+        let header = header();
+        let mut surveyed = Vec::new();
+        for decision in DECISIONS {
+            decision.others.iter().for_each(|file| files.may_need(tree, file));
+            let extract = files
+                .need(tree, decision.file, decision.name)
+                .and_then(|()| Extract::out_of(&files, &header, tree, &[decision]));
+            let found = extract.map(|extract| {
+                let found = &extract.found[0];
+                (found.place.clone(), extract.text_hash(found))
+            });
+            surveyed.push(Surveyed { decision, found });
+        }
+        surveyed
+    }
+
+    fn out_of(
+        files: &Files,
+        header: &Header,
+        tree: &KernelTree,
+        wanted: &[&'static Decision],
+    ) -> Result<Extract, Error> {
         let mut taking = Taking {
             tree,
-            files: &files,
-            header: &header,
+            files,
+            header,
             taken: Vec::new(),
             positions: BTreeMap::new(),
             options: BTreeSet::new(),
@@ -109,10 +144,19 @@ impl Extract {
         }
     }
 
-    /// The text of a decision and what it needs, for telling whether it is another one.
-    pub fn text_of(&self, found: &Found) -> String {
-        found.needs.iter().map(|&position| self.taken[position].text.as_str()).collect::<Vec<_>>().join("\n")
+    /// Hash of the text of a decision and of all that it needs.
+    pub fn text_hash(&self, found: &Found) -> String {
+        let texts: Vec<&[u8]> =
+            found.needs.iter().map(|&position| self.taken[position].text.as_bytes()).collect();
+        hash(&texts)
     }
+}
+
+/// Our header, as it is read for its names.
+fn header() -> Header {
+    let records = records();
+    let texts: Vec<&str> = HEADERS.iter().map(|file| file.text).chain([records.as_str()]).collect();
+    Header::of(&texts)
 }
 
 struct Taking<'t> {

@@ -38,7 +38,7 @@ pub use compiler::{Compiler, Instrumentation};
 pub use config::Config;
 pub use decision::{DECISIONS, Decision};
 pub use error::{Error, Place};
-pub use extract::{Extract, Taken};
+pub use extract::{Extract, Surveyed, Taken};
 pub use loaded::{Loaded, Provenance};
 pub use note::{Asked, Note};
 pub use stored::{Request, Stored, StoredDecision, StoredError, Whose};

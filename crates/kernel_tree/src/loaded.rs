@@ -5,7 +5,7 @@
 //! long as the process lives. That the C code itself keeps to its records is the user's word (and the sanitizers', if asked).
 #![allow(unsafe_code)]
 
-use crate::compiler::{Instrumentation, Object, hash};
+use crate::compiler::{Instrumentation, Object};
 use crate::decision::{DECISIONS, Decision, Slot};
 use crate::error::{Error, Place};
 use crate::extract::Extract;
@@ -100,10 +100,7 @@ impl Loaded {
 fn provenance(extract: &Extract, decision: &Decision) -> Provenance {
     match extract.found.iter().find(|found| found.decision.name == decision.name) {
         None => Provenance::Own,
-        Some(found) => Provenance::Tree {
-            place: found.place.clone(),
-            text_hash: hash(&[extract.text_of(found).as_bytes()]),
-        },
+        Some(found) => Provenance::Tree { place: found.place.clone(), text_hash: extract.text_hash(found) },
     }
 }
 

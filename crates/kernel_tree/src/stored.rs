@@ -8,7 +8,7 @@
 //! A function that the tree does not have, or has as it is in the tree that it is compared with, is the twin's own: it decides as the
 //! release does that the tree is based on.
 
-use crate::compiler::{Compiler, Instrumentation, Object, hash};
+use crate::compiler::{Compiler, Instrumentation, Object};
 use crate::config::Config;
 use crate::decision::{DECISIONS, Decision};
 use crate::error::Error;
@@ -244,7 +244,7 @@ impl Stored {
 /// A hash of a decision's function and all that it needs.
 fn text(extract: &Extract, decision: &Decision) -> Option<String> {
     let found = extract.found.iter().find(|found| found.decision.name == decision.name)?;
-    Some(hash(&[extract.text_of(found).as_bytes()]))
+    Some(extract.text_hash(found))
 }
 
 /// `6.12` of a tree whose Makefile says VERSION = 6 and PATCHLEVEL = 12.

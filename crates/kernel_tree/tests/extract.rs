@@ -192,6 +192,28 @@ fn a_symbol_that_is_in_no_object_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn a_survey_tells_which_functions_a_tree_has_and_which_are_others() {
+    let survey = |answer: &str| {
+        let text = format!(
+            "#define ANSWER {answer}\n{PCP_HIGH}\n{{\n\treturn ANSWER;\n}}\n\
+             static int zone_batchsize(struct zone *zone)\n{{\n\treturn 7;\n}}\n"
+        );
+        let root = tree(&[("mm/page_alloc.c", &text)]);
+        Extract::survey(&KernelTree::new(root.path(), Config::default()))
+    };
+    let hashes = |surveyed: Vec<kernel_tree::Surveyed>| -> Vec<_> {
+        let found = surveyed.into_iter().filter_map(|one| Some((one.decision.name, one.found.ok()?.1)));
+        found.collect()
+    };
+    let (one, other) = (hashes(survey("1")), hashes(survey("2")));
+    assert_eq!(one.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["nr_pcp_high", "zone_batchsize"]);
+    let is_same: Vec<bool> = one.iter().zip(&other).map(|(one, other)| one == other).collect();
+    assert_eq!(is_same, [false, true], "what a function needs counts");
+    let missing = survey("1").into_iter().find(|one| one.decision.name == "nr_pcp_alloc");
+    assert!(matches!(missing.map(|one| one.found), Some(Err(Error::NotFound { .. }))));
+}
+
+#[test]
 fn equal_sources_have_equal_hashes_wherever_they_are() {
     let text = format!("{PCP_HIGH}\n{{\n\treturn 4;\n}}\n");
     let hash = |text: &str| load(text).unwrap().content_hash;
