@@ -26,7 +26,7 @@ mod workingset;
 mod writeback;
 
 use case::Case;
-use kernel_tree::{Compiler, Config, Decision, Instrumentation, KernelTree, Loaded};
+use kernel_tree::{Compiler, Config, Decision, Extract, Instrumentation, KernelTree, Loaded, Surveyed};
 use kernels::Kernel;
 use mm::decisions::Rule;
 use std::path::Path;
@@ -84,6 +84,24 @@ fn the_twin_decides_as_the_kernel_does() {
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn a_survey_finds_every_decision_of_a_release() {
+    for kernel in &kernels::all() {
+        let survey = Extract::survey(&KernelTree::new(&kernel.root, Config::default()));
+        let (found, other): (Vec<_>, Vec<_>) = survey.into_iter().partition(|one| one.found.is_ok());
+        kernels::say(&format!("{}: {} decisions can be taken", kernel.release, found.len()));
+        let cases = cases();
+        let judged = |one: &Surveyed| {
+            cases.iter().any(|case| case.name == one.decision.name && case.is_in(kernel.release))
+        };
+        assert!(
+            found.iter().all(judged) && !other.iter().any(judged),
+            "{}: what is found is judged",
+            kernel.release
+        );
+    }
 }
 
 /// Where a stable release differs from the one that the twin has under its name, a whole kernel would too.
