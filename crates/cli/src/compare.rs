@@ -154,6 +154,7 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "compare";
+    const VERSION: u32 = 2;
 }
 
 fn render(comparison: &Comparison, description: &str) -> String {

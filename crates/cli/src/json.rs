@@ -13,8 +13,10 @@ use serde::Serialize;
 
 /// What a command prints with `--json`.
 pub trait Document: Serialize + JsonSchema {
-    /// The schema is called `mmtwin-NAME/1`.
+    /// The schema is called `mmtwin-NAME/VERSION`.
     const NAME: &'static str;
+    /// Changes when a reader of the form before would break.
+    const VERSION: u32 = 1;
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -28,8 +30,11 @@ struct Envelope<'a, T> {
 
 /// Prints a document.
 pub fn print<T: Document>(content: &T) -> Result<(), Failure> {
-    let document =
-        Envelope { schema: format!("mmtwin-{}/1", T::NAME), mmtwin: env!("CARGO_PKG_VERSION"), content };
+    let document = Envelope {
+        schema: format!("mmtwin-{}/{}", T::NAME, T::VERSION),
+        mmtwin: env!("CARGO_PKG_VERSION"),
+        content,
+    };
     let text = serde_json::to_string_pretty(&document).context("JSON")?;
     terminal::print(&text)
 }
@@ -50,7 +55,7 @@ mod tests {
         let mut schema = generator.into_root_schema_for::<Envelope<'static, T>>().to_value();
         close(&mut schema);
         schema["title"] = title.into();
-        schema["properties"]["schema"] = json!({ "const": format!("mmtwin-{}/1", T::NAME) });
+        schema["properties"]["schema"] = json!({ "const": format!("mmtwin-{}/{}", T::NAME, T::VERSION) });
         (T::NAME, schema)
     }
 

@@ -28,9 +28,9 @@ use std::process::Command;
 /// Make a kernel tree a variant: its own C functions decide
 #[derive(Args)]
 #[command(after_help = "\
-The functions that decide (nr_pcp_high, zone_batchsize, get_type_to_scan, ...) are cut out of the tree's C
-sources, compiled with the system's C compiler and asked instead of the twin's own rules. All else is as in
-the release that the tree is based on. Runs of such a variant are made in a process of their own.
+Functions that decide (nr_pcp_high, zone_batchsize, get_type_to_scan, ...) are cut out of the tree's
+C sources, compiled with the system's C compiler and asked instead of the twin's own rules. All else
+is as in the release that the tree is based on. Runs of such a variant have a process of their own.
 
 Examples:
   mmtwin kernel add my-patch --tree ~/linux

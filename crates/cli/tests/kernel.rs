@@ -2,6 +2,9 @@
 //!
 //! The trees are made here, of a function or two in our own words. Where there is no C compiler the tests say so and do nothing.
 
+// Who runs the tests reads it.
+#![allow(clippy::print_stderr)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

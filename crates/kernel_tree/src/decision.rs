@@ -403,6 +403,7 @@ impl Slot {
             Slot::Fragmentation(_) => FragmentationState::FIELDS,
             Slot::Deferral(_) => DeferralState::FIELDS,
             Slot::VmaAccess(_) => VmaAccessState::FIELDS,
+            Slot::Writeback(_) => WritebackState::FIELDS,
         }
     }
 

@@ -102,81 +102,51 @@ impl Stored {
         request: Request,
         is_release: &dyn Fn(&str) -> bool,
     ) -> Result<Stored, StoredError> {
-        let Request { name, base, tree: root, called, unchanged, config, sanitize } = request;
+        let Request { name, tree: root, sanitize, .. } = request;
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
         if name.is_empty() || !name.chars().all(allowed) {
             return Err(StoredError::Name { name: name.into() });
         }
-        let base = base.map(String::from).or_else(|| version(root));
+        let base = request.base.map(String::from).or_else(|| version(root));
         let base = base.ok_or_else(|| StoredError::NoVersion { tree: root.into() })?;
         if !is_release(&base) {
             return Err(StoredError::Release { tree: root.into(), base });
         }
-        let tree = KernelTree::new(root, config.clone());
         let wanted: Vec<&'static Decision> =
             DECISIONS.iter().filter(|decision| decision.slot.decides()).collect();
-        let mut extract = Extract::of(&tree, &Extract::present(&tree, &wanted)?)?;
-        let mut same = Vec::new();
-        if let Some(other) = unchanged {
-            let other_tree = KernelTree::new(other, config);
-            let in_both = extract.found.iter().map(|found| found.decision).collect::<Vec<_>>();
-            let of_other = Extract::of(&other_tree, &Extract::present(&other_tree, &in_both)?)?;
-            same = in_both
-                .into_iter()
-                .filter(|decision| text(&extract, decision) == text(&of_other, decision))
-                .collect();
-            let changed: Vec<_> = extract
-                .found
-                .iter()
-                .map(|found| found.decision)
-                .filter(|decision| !same.iter().any(|same| same.name == decision.name))
-                .collect();
-            if changed.is_empty() {
-                return Err(StoredError::Unchanged { tree: root.into(), other: other.into() });
-            }
-            extract = Extract::of(&tree, &changed)?;
-        }
-        let place = directory.join(name);
+        let (extract, same) = taken(&request, &wanted)?;
         let instrumentation = if sanitize { Instrumentation::Sanitizers } else { Instrumentation::None };
         // What is there already stays until the new one compiles.
-        let fresh = tempfile::Builder::new()
-            .prefix(".adding-")
-            .tempdir_in(made(directory)?)
-            .map_err(io_at(directory))?;
+        fs::create_dir_all(directory).map_err(io_at(directory))?;
+        let fresh = tempfile::Builder::new().prefix(".adding-").tempdir_in(directory);
+        let fresh = fresh.map_err(io_at(directory))?;
         let object = Compiler::of_the_system(instrumentation).compile(&extract, fresh.path())?;
-        let decision = |decision: &&'static Decision| {
-            let found = extract.found.iter().find(|found| found.decision.name == decision.name);
-            let is_same = same.iter().any(|same| same.name == decision.name);
-            StoredDecision {
-                function: decision.name.into(),
-                whose: match found {
-                    Some(_) => Whose::Tree,
-                    None if is_same => Whose::Unchanged,
-                    None => Whose::Missing,
-                },
-                place: found.map(|found| found.place.to_string()),
-            }
-        };
         let stored = Stored {
             name: name.into(),
             base,
-            tree: called,
+            tree: request.called,
             content_hash: object.content_hash,
-            decisions: wanted.iter().map(decision).collect(),
+            decisions: wanted.iter().map(|decision| StoredDecision::of(decision, &extract, &same)).collect(),
             object: object.path.file_name().unwrap_or_default().into(),
             sanitized: sanitize,
             preloaded: object.preloaded,
         };
-        let manifest = serde_json::to_string_pretty(&stored)
-            .map_err(|error| StoredError::Damaged { path: place.join(MANIFEST), text: error.to_string() })?;
-        let path = fresh.path().join(MANIFEST);
-        fs::write(&path, manifest).map_err(io_at(&path))?;
-        if place.exists() {
-            fs::remove_dir_all(&place).map_err(io_at(&place))?;
-        }
-        let fresh = fresh.keep();
-        fs::rename(&fresh, &place).map_err(io_at(&place))?;
+        stored.put_in_place(&directory.join(name), fresh)?;
         Ok(stored)
+    }
+
+    /// Writes the manifest beside the object in `fresh`, which then takes the place of what is at `place`.
+    fn put_in_place(&self, place: &Path, fresh: tempfile::TempDir) -> Result<(), StoredError> {
+        let damaged = |error: serde_json::Error| StoredError::Damaged {
+            path: place.join(MANIFEST),
+            text: error.to_string(),
+        };
+        let path = fresh.path().join(MANIFEST);
+        fs::write(&path, serde_json::to_string_pretty(self).map_err(damaged)?).map_err(io_at(&path))?;
+        if place.exists() {
+            fs::remove_dir_all(place).map_err(io_at(place))?;
+        }
+        fs::rename(fresh.keep(), place).map_err(io_at(place))
     }
 
     /// The kernel of that name in `directory`, if there is one.
@@ -241,6 +211,41 @@ impl Stored {
     }
 }
 
+impl StoredDecision {
+    fn of(decision: &Decision, extract: &Extract, same: &[&'static Decision]) -> StoredDecision {
+        let found = extract.found.iter().find(|found| found.decision.name == decision.name);
+        let is_same = same.iter().any(|same| same.name == decision.name);
+        StoredDecision {
+            function: decision.name.into(),
+            whose: match found {
+                Some(_) => Whose::Tree,
+                None if is_same => Whose::Unchanged,
+                None => Whose::Missing,
+            },
+            place: found.map(|found| found.place.to_string()),
+        }
+    }
+}
+
+/// What is taken of a tree, and which decisions are left because the other tree has the same functions.
+fn taken(
+    request: &Request,
+    wanted: &[&'static Decision],
+) -> Result<(Extract, Vec<&'static Decision>), StoredError> {
+    let tree = KernelTree::new(request.tree, request.config.clone());
+    let extract = Extract::of(&tree, &Extract::present(&tree, wanted)?)?;
+    let Some(other) = request.unchanged else { return Ok((extract, Vec::new())) };
+    let other_tree = KernelTree::new(other, request.config.clone());
+    let in_both: Vec<&'static Decision> = extract.found.iter().map(|found| found.decision).collect();
+    let of_other = Extract::of(&other_tree, &Extract::present(&other_tree, &in_both)?)?;
+    let (same, changed): (Vec<&'static Decision>, Vec<&'static Decision>) =
+        in_both.into_iter().partition(|decision| text(&extract, decision) == text(&of_other, decision));
+    if changed.is_empty() {
+        return Err(StoredError::Unchanged { tree: request.tree.into(), other: other.into() });
+    }
+    Ok((Extract::of(&tree, &changed)?, same))
+}
+
 /// A hash of a decision's function and all that it needs.
 fn text(extract: &Extract, decision: &Decision) -> Option<String> {
     let found = extract.found.iter().find(|found| found.decision.name == decision.name)?;
@@ -255,11 +260,6 @@ fn version(tree: &Path) -> Option<String> {
         lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_string())
     };
     Some(format!("{}.{}", value("VERSION")?, value("PATCHLEVEL")?))
-}
-
-fn made(directory: &Path) -> Result<&Path, StoredError> {
-    fs::create_dir_all(directory).map_err(io_at(directory))?;
-    Ok(directory)
 }
 
 fn io_at(path: &Path) -> impl FnOnce(io::Error) -> StoredError + use<> {

@@ -49,6 +49,7 @@ pub struct View<'a> {
 
 impl json::Document for View<'_> {
     const NAME: &'static str = "study";
+    const VERSION: u32 = 2;
 }
 
 #[derive(JsonSchema, Serialize)]
