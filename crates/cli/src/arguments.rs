@@ -147,6 +147,11 @@ pub struct Asked {
 }
 
 impl ScenarioArguments {
+    /// What was named as scenario.
+    pub fn name(&self) -> &str {
+        &self.scenario
+    }
+
     /// Loads the scenario and the machine, and applies the options to them.
     pub fn load(&self) -> Result<Asked, Failure> {
         let mut scenario = Scenario::load(&self.scenario)?;

@@ -12,13 +12,16 @@ use crate::study::hint;
 use crate::sweep::sweep;
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
+use lab::comparison::documents::{self, Document};
 use lab::comparison::{Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::Varied;
 use lab::statistics::Method;
+use machine::WrongValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
+use std::path::{Path, PathBuf};
 use threshold::Threshold;
 
 const VARIANTS: &str = "Variants or releases, separated by commas, the one to compare with first [default: the scenario's; with --vary its last]";
@@ -44,10 +47,15 @@ Examples:
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare page_fault1 --variants 6.12,6.18 --fail-if 'score < -2 %'
+  mmtwin compare before.json after.json
   mmtwin compare my-scenario.toml --json")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
+
+    /// With two files that `run --json` or `compare --json` printed: compare the second with the first
+    #[arg(value_name = "SECOND.json")]
+    second: Option<PathBuf>,
 
     /// Compare the values of a key with the first one; may be given several times
     #[arg(long, value_name = "KEY=V1,V2,...")]
@@ -84,6 +92,9 @@ const SEEDS_TO_VARY: u32 = 5;
 const SEEDS_OF_SHORT_RUNS: u32 = 3;
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(second) = &arguments.second {
+        return compare_documents(arguments, second);
+    }
     let Asked { scenario, machine, variants, changes, trees } = arguments.scenario.load()?;
     let varied: Result<Vec<Varied>, Failure> =
         arguments.vary.iter().map(|text| Varied::parse(text, &arguments::machine)).collect();
@@ -123,6 +134,44 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
 }
 
+/// Compares two documents, and prints a comparison for each variant that both have.
+fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure> {
+    let read = |path: &Path| {
+        let name = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+        Document::read(&name, &text).map_err(wrong)
+    };
+    let (first, second) = (read(Path::new(arguments.scenario.name()))?, read(second)?);
+    let at_least = arguments.at_least.unwrap_or(RELEVANT);
+    let comparisons = documents::compare(&first, &second, at_least).map_err(wrong)?;
+    if arguments.sweep.json {
+        json::print(&Comparisons { comparisons: &comparisons })?;
+    } else {
+        let texts: Vec<String> = comparisons.iter().map(|comparison| render(comparison, "")).collect();
+        terminal::print(&texts.join("\n\n"))?;
+    }
+    let exceeded =
+        |comparison| arguments.fail_if.iter().flat_map(move |threshold| threshold.exceeded(comparison));
+    let exceeded: Vec<String> = comparisons.iter().flat_map(exceeded).collect();
+    exceeded.iter().for_each(terminal::say);
+    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
+}
+
+fn wrong(error: WrongValue) -> Failure {
+    Failure::input(format!("{}: {}: expected {}", error.key, error.value, error.expected))
+}
+
+/// Variants of two documents.
+#[derive(JsonSchema, Serialize)]
+pub struct Comparisons<'a> {
+    comparisons: &'a [Comparison],
+}
+
+impl json::Document for Comparisons<'_> {
+    const NAME: &'static str = "compare-documents";
+}
+
 /// Runs `experiment` and prints the comparison of its arms.
 pub fn compare(
     experiment: &Experiment,
@@ -159,7 +208,8 @@ impl json::Document for View<'_> {
 
 fn render(comparison: &Comparison, description: &str) -> String {
     let kernels = distinct(comparison.variants.iter().map(|variant| variant.variant.as_str()));
-    let mut text = format!("{} on {}: {description}\n", comparison.scenario, comparison.machine);
+    let colon = if description.is_empty() { "" } else { ": " };
+    let mut text = format!("{} on {}{colon}{description}\n", comparison.scenario, comparison.machine);
     text += &format!("evidence: {}\n", comparison.evidence);
     for (name, value) in &comparison.settings {
         text += &format!("{name} = {value}\n");

@@ -92,6 +92,7 @@ mod tests {
             schema::<calibrate::View>("mmtwin calibrate --json: figures of machines that baseline rows pin"),
             schema::<compare::View>("mmtwin compare --json and mmtwin replay --json: arms over paired seeds"),
             schema::<kernel::Kernels>("mmtwin kernel list --json: kernel trees that were added as variants"),
+            schema::<compare::Comparisons>("mmtwin compare A.json B.json --json: two documents as two sides"),
             schema::<list::Lists>("mmtwin list --json: what there is"),
             schema::<mrc::View>("mmtwin mrc --json: miss-ratio curves"),
             schema::<published::View>("mmtwin published --json: predicted against published, cell by cell"),

@@ -10,6 +10,8 @@
 //! with many columns is not marked by chance. The other metrics are evidence of why it moved, and have intervals but no marks: with
 //! some twenty metrics a table would always have a mark somewhere. Data only; the face decides what is shown.
 
+pub mod documents;
+
 use crate::experiment::varied::Arm;
 use crate::results::Record;
 use crate::scenario::Scenario;
@@ -129,7 +131,11 @@ impl Comparison {
         let mut variants: Vec<VariantSummary> = arms
             .iter()
             .enumerate()
-            .map(|(index, arm)| VariantSummary::new(arm, of(index), (index > 0).then_some(first)))
+            .map(|(index, arm)| VariantSummary {
+                variant: arm.variant.clone(),
+                levels: arm.levels.clone(),
+                ..VariantSummary::new(&arm.name, of(index), (index > 0).then_some(first))
+            })
             .collect();
         let metrics: Vec<Metric> =
             scenario.metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
@@ -159,6 +165,56 @@ impl Comparison {
             metrics,
             variants,
         }
+    }
+
+    /// Compares the second of two sides with the first; each has the same seeds in the same order. Whose they are is for the
+    /// caller to enter.
+    fn of_sides<M: Measured>(
+        names: &[String; 2],
+        sides: &[Vec<M>; 2],
+        metrics: &[String],
+        at_least: f64,
+    ) -> Comparison {
+        let [first, second] = sides;
+        let mut variants = vec![
+            VariantSummary::new(&names[0], first, None),
+            VariantSummary::new(&names[1], second, Some(first)),
+        ];
+        let metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
+        let judged = judged(&metrics, variants.first());
+        if let Some(metric) = judged {
+            judge(metric, &mut variants, at_least);
+        }
+        Comparison {
+            scenario: String::new(),
+            evidence: String::new(),
+            machine: String::new(),
+            settings: BTreeMap::new(),
+            varied: Vec::new(),
+            seeds: Vec::new(),
+            method: Method::of(first.len()),
+            judged: judged.map(|metric| metric.name.into()),
+            at_least,
+            time: judged.and_then(|by| TimeShift::new(by, &variants)),
+            metrics,
+            variants,
+        }
+    }
+}
+
+/// What a run measured, kept here or printed by another build.
+trait Measured {
+    fn metrics(&self) -> &BTreeMap<String, f64>;
+    fn cpu_seconds(&self) -> &BTreeMap<String, f64>;
+}
+
+impl Measured for Record {
+    fn metrics(&self) -> &BTreeMap<String, f64> {
+        &self.metrics
+    }
+
+    fn cpu_seconds(&self) -> &BTreeMap<String, f64> {
+        &self.cpu_seconds
     }
 }
 
@@ -190,8 +246,8 @@ fn judge(metric: Metric, variants: &mut [VariantSummary], at_least: f64) {
 }
 
 impl VariantSummary {
-    fn new(arm: &Arm, records: &[Record], first: Option<&[Record]>) -> VariantSummary {
-        let names = records.first().map(|record| record.metrics.keys()).into_iter().flatten();
+    fn new<M: Measured>(name: &str, records: &[M], first: Option<&[M]>) -> VariantSummary {
+        let names = records.first().map(|record| record.metrics().keys()).into_iter().flatten();
         let metrics = names.filter_map(|name| {
             let values = values(records, name)?;
             let change = first.and_then(|first| {
@@ -209,16 +265,16 @@ impl VariantSummary {
                 },
             ))
         });
-        let categories = records.first().map(|record| record.cpu_seconds.keys()).into_iter().flatten();
+        let categories = records.first().map(|record| record.cpu_seconds().keys()).into_iter().flatten();
         let cpu_seconds = categories.map(|category| {
             let seconds: Vec<f64> =
-                records.iter().filter_map(|r| r.cpu_seconds.get(category).copied()).collect();
+                records.iter().filter_map(|r| r.cpu_seconds().get(category).copied()).collect();
             (category.clone(), mean(&seconds))
         });
         VariantSummary {
-            name: arm.name.clone(),
-            variant: arm.variant.clone(),
-            levels: arm.levels.clone(),
+            name: name.into(),
+            variant: name.into(),
+            levels: BTreeMap::new(),
             metrics: metrics.collect(),
             cpu_seconds: cpu_seconds.collect(),
         }
@@ -235,8 +291,8 @@ impl VariantSummary {
 }
 
 /// The values of a metric by seed; none if a seed lacks it.
-fn values(records: &[Record], metric: &str) -> Option<Vec<f64>> {
-    records.iter().map(|record| record.metrics.get(metric).copied()).collect()
+fn values<M: Measured>(records: &[M], metric: &str) -> Option<Vec<f64>> {
+    records.iter().map(|record| record.metrics().get(metric).copied()).collect()
 }
 
 impl TimeShift {
