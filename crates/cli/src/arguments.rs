@@ -147,6 +147,11 @@ pub struct Asked {
 }
 
 impl ScenarioArguments {
+    /// Whether a machine was named.
+    pub fn has_machine(&self) -> bool {
+        self.system.machine.is_some()
+    }
+
     /// What was named as scenario.
     pub fn name(&self) -> &str {
         &self.scenario

@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     at_least: Option<f64>,
 
-    /// Exit with 1 if a metric of any column differs more than this from the first column, and not by chance, such as
+    /// Exit with 1 if a metric of any column differs more than this from the first column, and, with three seeds or more, not by chance, such as
     /// 'score < -2 %' or 'pcp_max > +100' (in the metric's unit); may be given several times
     #[arg(long, value_name = "METRIC > CHANGE")]
     fail_if: Vec<Threshold>,
@@ -99,6 +99,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let varied: Result<Vec<Varied>, Failure> =
         arguments.vary.iter().map(|text| Varied::parse(text, &arguments::machine)).collect();
     let varied = varied?;
+    for Varied { key, .. } in &varied {
+        let option = match key.as_str() {
+            "machine" if arguments.scenario.has_machine() => "--machine",
+            key if changes.contains_key(key) => "--set",
+            _ => continue,
+        };
+        return Err(Failure::input(format!("--vary {key} and {option}: give one of them")));
+    }
     let own = || match varied.is_empty() {
         true => scenario.variants.clone(),
         false => scenario.variants.iter().rev().take(1).cloned().collect(),

@@ -11,6 +11,7 @@ use live::qemu::QemuError;
 use live::record::RecordError;
 use live::rollback::GuardError;
 use live::verify::VerifyError;
+use sim::RunError;
 use std::process::ExitCode;
 use workload::access::AccessError;
 use workload::output::OutputError;
@@ -112,6 +113,8 @@ impl Origin {
         match error {
             ExperimentError::Results(error) => Origin::of_results(error),
             ExperimentError::Threads { .. } | ExperimentError::Contradiction { .. } => Origin::Other,
+            // A function of a kernel tree that crashes is no mistake in what was asked for.
+            ExperimentError::Run { error, .. } if matches!(**error, RunError::Process(_)) => Origin::Other,
             _ => Origin::Input,
         }
     }

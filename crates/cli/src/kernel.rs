@@ -107,6 +107,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         Action::List { json } => list(*json),
         Action::Remove { name } => {
             if Stored::remove(&directory()?, name)? {
+                terminal::say(format_args!("{name} is removed; results of its runs stay"));
                 return Ok(());
             }
             Err(unknown(name, &Stored::all(&directory()?)?))
@@ -123,7 +124,7 @@ fn unknown(name: &str, all: &[Stored]) -> Failure {
 fn add(arguments: &AddArguments) -> Result<(), Failure> {
     let AddArguments { name, tree, source, patch, unchanged, config, base, sanitize } = arguments;
     if RELEASES.iter().any(|(release, variant)| release == name || variant == name) {
-        return Err(Failure::input(format!("{name}: is the name of a release; give another one")));
+        return Err(Failure::input(format!("{name} is the name of a release; give the kernel another one")));
     }
     let root = match (tree, source) {
         (Some(tree), _) => tree.clone(),
@@ -140,8 +141,14 @@ fn add(arguments: &AddArguments) -> Result<(), Failure> {
     let root = fs::canonicalize(&root).map_err(|error| Failure::input(of_package(error)))?;
     let config = match config {
         Some(path) => {
-            let text = fs::read_to_string(path);
-            Config::parse(&text.map_err(|error| Failure::input(format!("{}: {error}", path.display())))?)
+            let wrong = |problem: String| Failure::input(format!("{}: {problem}", path.display()));
+            let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+            if !text.lines().any(|line| line.starts_with("CONFIG_")) {
+                return Err(wrong(
+                    "no line sets an option, as in CONFIG_NUMA=y; expected a kernel's .config".into(),
+                ));
+            }
+            Config::parse(&text)
         }
         None => Config::default(),
     };
@@ -160,6 +167,9 @@ fn add(arguments: &AddArguments) -> Result<(), Failure> {
         config,
         sanitize: *sanitize,
     };
+    if Stored::find(&directory()?, name)?.is_some() {
+        terminal::say(format_args!("{name} was there and is replaced"));
+    }
     let kernel =
         Stored::add(&directory()?, request, &|base| RELEASES.iter().any(|(release, _)| *release == base))?;
     terminal::print(&told(&kernel))

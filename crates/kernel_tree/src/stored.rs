@@ -68,11 +68,11 @@ pub enum StoredError {
     Io { path: PathBuf, error: io::Error },
     #[error("{}: {text}; remove the kernel and add it again", path.display())]
     Damaged { path: PathBuf, text: String },
-    #[error("{name}: letters, digits, - and _ only, as in my-patch")]
+    #[error("{name:?}: a kernel's name has letters, digits, - and _ only, as in my-patch")]
     Name { name: String },
-    #[error("{}: no VERSION and PATCHLEVEL in Makefile; is it the root of a kernel tree? --base says the release", tree.display())]
+    #[error("{}: no VERSION and PATCHLEVEL in its Makefile; is it the root of a kernel tree? --base says the release", tree.display())]
     NoVersion { tree: PathBuf },
-    #[error("{}: based on {base}, of which the twin has no rules; --base says the release to take them from", tree.display())]
+    #[error("{}: based on {base}, which is not modelled; --base takes one of those that `mmtwin list releases` has", tree.display())]
     Release { tree: PathBuf, base: String },
     #[error("{}: none of its decision functions differs from {}; there is nothing to try", tree.display(), other.display())]
     Unchanged { tree: PathBuf, other: PathBuf },
@@ -109,6 +109,8 @@ impl Stored {
         }
         let base = request.base.map(String::from).or_else(|| version(root));
         let base = base.ok_or_else(|| StoredError::NoVersion { tree: root.into() })?;
+        // A stable release is of the release that it follows: 6.12 of 6.12.117.
+        let base = base.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
         if !is_release(&base) {
             return Err(StoredError::Release { tree: root.into(), base });
         }

@@ -133,7 +133,7 @@ impl Comparison {
             .enumerate()
             .map(|(index, arm)| VariantSummary {
                 variant: arm.variant.clone(),
-                levels: arm.levels.clone(),
+                levels: arm.levels.iter().cloned().collect(),
                 ..VariantSummary::new(&arm.name, of(index), (index > 0).then_some(first))
             })
             .collect();
@@ -156,7 +156,7 @@ impl Comparison {
             evidence: scenario.evidence.clone(),
             machine: if is_shared { machine } else { "several machines".into() },
             settings: settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            varied: arms.first().map_or(Vec::new(), |arm| arm.levels.keys().cloned().collect()),
+            varied: varied(arms),
             seeds: first.iter().map(|record| record.run.seed).collect(),
             method: Method::of(seeds),
             judged: judged.map(|metric| metric.name.into()),
@@ -216,6 +216,14 @@ impl Measured for Record {
     fn cpu_seconds(&self) -> &BTreeMap<String, f64> {
         &self.cpu_seconds
     }
+}
+
+/// The keys in which arms differ, in the order in which names of arms have their values.
+fn varied(arms: &[Arm]) -> Vec<String> {
+    let Some(first) = arms.first() else { return Vec::new() };
+    let differs = |at: usize| arms.iter().any(|arm| arm.levels.get(at) != first.levels.get(at));
+    let keys = first.levels.iter().enumerate().filter(|(at, _)| differs(*at));
+    keys.map(|(_, (key, _))| key.clone()).collect()
 }
 
 /// The metric that decides: the first that has a better direction, and that this kind of workload has.

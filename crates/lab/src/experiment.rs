@@ -146,7 +146,7 @@ impl Experiment {
             machine: self.machine.clone(),
             variant: String::new(),
             changes: self.changes.clone(),
-            levels: BTreeMap::new(),
+            levels: Vec::new(),
         };
         Ok(varied::arms(&base, &self.variants, &self.varied)?)
     }

@@ -150,6 +150,9 @@ pub enum ScenarioError {
         /// Why not, and who does.
         reason: String,
     },
+    /// An argument of --vary that is none.
+    #[error("--vary {text}: expected {expected}")]
+    Vary { text: String, expected: String },
     /// A key that cannot be varied.
     #[error(
         "--vary {key}: no such key; most like it: {like}; it takes kernel settings, scenario, machine, memory, \

@@ -4,7 +4,7 @@
 //!   Run ─► Boot ─► System ◄── the program that the run's workload asks for
 //! ```
 //!
-//! Programs get this instead of the [`Run`], which knows the workloads of all programs.
+//! Programs get this instead of the [`Run`](crate::Run), which knows the workloads of all programs.
 
 use crate::error::{Misfit, RunError};
 use crate::progress::RunProgress;

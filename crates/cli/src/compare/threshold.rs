@@ -69,7 +69,12 @@ impl Threshold {
             (is_beyond && !by_chance).then(|| {
                 let (value, interval) = change(&found, unit, "");
                 let interval = interval.map_or(String::new(), |interval| format!(" {interval}"));
-                format!("{}: {} of {}: {value}{interval}", self.text(), self.metric.name, variant.name)
+                format!(
+                    "failed: {}: {} of {} changed by {value}{interval}",
+                    self.text(),
+                    self.metric.name,
+                    variant.name
+                )
             })
         });
         columns.collect()

@@ -72,7 +72,11 @@ pub fn make(run: &Run, results: &Path) -> Result<(), RunError> {
     let (status, messages, endless) = watch(child, &note).map_err(failed)?;
     let asked = |what: String| match note.asked() {
         Some(Asked { function, state }) => format!("{}: {function} {what}, asked about {state}", run.variant),
-        None => format!("{}: the process of the run {what}, outside of the tree's functions", run.variant),
+        None => format!(
+            "{}: the process of the run {what}, not while a function of the tree ran, but perhaps after one wrote \
+             outside of its memory; --sanitize of `mmtwin kernel add` finds that",
+            run.variant
+        ),
     };
     let seconds = LONGEST.as_secs();
     match (status.signal(), endless) {
@@ -99,6 +103,8 @@ fn start(run: &Run, note: &Path, results: &Path) -> Result<Child, anyhow::Error>
     if let Some(runtime) = stored.as_ref().and_then(Stored::preloaded) {
         command.env("LD_PRELOAD", runtime).env("ASAN_OPTIONS", "detect_leaks=0");
     }
+    // What it says is what went wrong, not where in mmtwin.
+    command.env("RUST_BACKTRACE", "0");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let text = serde_json::to_string(run)?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -144,7 +150,10 @@ const LINES: usize = 6;
 
 /// What a child said, after a colon.
 fn last(messages: &str) -> String {
-    let text: Vec<&str> = messages.lines().filter(|line| !line.trim().is_empty()).take(LINES).collect();
+    let is_said = |line: &&str| {
+        !line.trim().is_empty() && !line.contains("panicked at ") && !line.starts_with("note: ")
+    };
+    let text: Vec<&str> = messages.lines().filter(is_said).take(LINES).collect();
     let text = text.join("\n");
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     if text.is_empty() { String::new() } else { format!(": {text}") }

@@ -63,7 +63,7 @@ pub struct Arm {
     /// Settings beyond the scenario's.
     pub changes: BTreeMap<String, String>,
     /// The value of each varied key.
-    pub levels: BTreeMap<String, String>,
+    pub levels: Vec<(String, String)>,
 }
 
 /// Keys that are neither settings nor keys of files.
@@ -86,7 +86,7 @@ impl Varied {
         load_machine: &dyn Fn(&str) -> Result<Profile, E>,
     ) -> Result<Varied, E> {
         let wrong = |expected: &str| -> E {
-            ScenarioError::OutOfRange(WrongValue::new("--vary", text, expected)).into()
+            ScenarioError::Vary { text: text.into(), expected: expected.into() }.into()
         };
         let (key, values) =
             text.split_once('=').ok_or_else(|| wrong("KEY=V1,V2,..., for example vm.swappiness=60,0,200"))?;
@@ -174,13 +174,10 @@ fn unknown_key(key: &str) -> ScenarioError {
 /// `512MiB`, `16GiB`.
 fn mebibytes(value: &str) -> Result<u64, ScenarioError> {
     let number = |digits: &str, unit: u64| digits.trim().parse::<u64>().ok()?.checked_mul(unit);
-    let mib = match (value.strip_suffix("GiB"), value.strip_suffix("MiB")) {
-        (Some(digits), _) => number(digits, 1024),
-        (_, Some(digits)) => number(digits, 1),
-        _ => None,
-    };
+    const UNITS: [(&str, u64); 4] = [("GiB", 1024), ("MiB", 1), ("G", 1024), ("M", 1)];
+    let mib = UNITS.iter().find_map(|&(unit, mib)| number(value.strip_suffix(unit)?, mib));
     mib.ok_or_else(|| {
-        ScenarioError::OutOfRange(WrongValue::new(MEMORY, value, "a size such as 512MiB or 16GiB"))
+        ScenarioError::OutOfRange(WrongValue::new(MEMORY, value, "a size such as 512MiB or 16G"))
     })
 }
 
@@ -231,7 +228,7 @@ pub(super) fn arms(base: &Arm, variants: &[String], varied: &[Varied]) -> Result
                 if levels.len() > 1 {
                     arm.name = [arm.name.as_str(), value].join(" ").trim().into();
                 }
-                arm.levels.insert(key.clone(), value.clone());
+                arm.levels.push((key.clone(), value.clone()));
                 grid.push(arm);
             }
         }
@@ -252,7 +249,7 @@ mod tests {
             machine: load_machine(&scenario.machine).unwrap(),
             variant: String::new(),
             changes: BTreeMap::new(),
-            levels: BTreeMap::new(),
+            levels: Vec::new(),
             scenario,
         };
         let varied: Result<Vec<Varied>, _> =
@@ -289,7 +286,7 @@ mod tests {
             ("workload.nothing=1", "workload.nothing"),
             ("vm.swapiness=1", "vm.swappiness"),
             ("variants=6.1,6.12", "--variants"),
-            ("memory=16", "16GiB"),
+            ("memory=16", "16G"),
             ("vm.swappiness", "KEY=V1,V2"),
             ("vm.swappiness=1,,2", "comma"),
             ("vm.swappiness=1,2,1", "1 is there twice"),

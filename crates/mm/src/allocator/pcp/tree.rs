@@ -40,6 +40,9 @@ pub struct ZoneSize {
     pub online_cpus: u64,
 }
 
+/// More blocks than this no refill takes: 32 times the largest batch of any release.
+const MOST_BLOCKS: i32 = 1 << 16;
+
 impl PcpDecisions {
     /// How many blocks of `order` to fetch from the zone when a list is empty.
     pub fn nr_pcp_alloc(&self, p: &mut Pageset, f: &Features, zone: ZonePressure, order: u8) -> i32 {
@@ -50,6 +53,9 @@ impl PcpDecisions {
         let answered = ask("nr_pcp_alloc", decide, asked);
         if answered.answer < 1 {
             nonsense("nr_pcp_alloc", &asked, &answered, "an empty list is filled with no block");
+        }
+        if answered.answer > MOST_BLOCKS {
+            nonsense("nr_pcp_alloc", &asked, &answered, "no refill takes so many blocks");
         }
         enter(p, &answered);
         answered.answer
