@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A and I are active and inactive, F and A file and anonymous pages of the shadow's lruvec; terms with
-//! [swap] count if its memory cgroup has free swap. Pure functions. In the kernel: `workingset_eviction`,
+//! `[swap]` count if its memory cgroup has free swap. Pure functions. In the kernel: `workingset_eviction`,
 //! `workingset_test_recent`, `workingset_refault`, `lru_gen_eviction`, `lru_gen_refault` in mm/workingset.c,
 //! `reset_ctrl_pos` in mm/vmscan.c.
 
