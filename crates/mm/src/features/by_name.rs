@@ -10,7 +10,7 @@
 //!
 //! A feature is `MECHANISM.FIELD`. Its words are `on` and `off`, the values of an enum in lower case, or a number; an optional
 //! one takes `off` as well. When each came, and how that is known, is in `dates.toml`. A combination that no kernel could have,
-//! because one of its features has nothing to work on, is refused with the reason ([`NEEDS`]).
+//! because one of its features has nothing to work on, is refused with the reason (`NEEDS`).
 
 use super::sched::SchedFeatures;
 use super::{Features, FreeMemory};

@@ -38,7 +38,7 @@ pub trait Memory {
     fn fork(&mut self) -> Result<(), Self::Error>;
     /// Lets the child exit.
     fn exit(&mut self) -> Result<(), Self::Error>;
-    /// The layout of the VMA, see [`layout`](super::outcome::layout).
+    /// The layout of the VMA, as `outcome.rs` writes it.
     fn layout(&mut self, process: Process) -> Result<String, Self::Error>;
     /// `Rss` in KiB and `THPeligible` of the VMA, or of its first part.
     fn smaps(&mut self) -> Result<(u64, bool), Self::Error>;
