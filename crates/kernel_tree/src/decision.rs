@@ -407,10 +407,30 @@ impl Slot {
         }
     }
 
-    /// Whether `mm` asks the decision in a run; others judge policies only.
+    /// Whether `mm` asks the decision in a run. What is in [`Decisions::judged`] is asked by tests only.
     pub fn decides(&self) -> bool {
-        matches!(self, Slot::Pcp(_) | Slot::PcpZone(_) | Slot::Watermarks(_) | Slot::LruGen(_))
+        let mut decisions = Decisions::default();
+        let judged = std::ptr::from_ref(&decisions.judged).addr();
+        let rule = match self {
+            Slot::Pcp(rule) => address(rule(&mut decisions)),
+            Slot::PcpZone(rule) => address(rule(&mut decisions)),
+            Slot::Watermarks(rule) => address(rule(&mut decisions)),
+            Slot::LruGen(rule) => address(rule(&mut decisions)),
+            Slot::Shadow(rule) => address(rule(&mut decisions)),
+            Slot::Readahead(rule) => address(rule(&mut decisions)),
+            Slot::NumaScan(rule) => address(rule(&mut decisions)),
+            Slot::Fragmentation(rule) => address(rule(&mut decisions)),
+            Slot::Deferral(rule) => address(rule(&mut decisions)),
+            Slot::VmaAccess(rule) => address(rule(&mut decisions)),
+            Slot::Writeback(rule) => address(rule(&mut decisions)),
+        };
+        !(judged..judged + size_of_val(&decisions.judged)).contains(&rule)
     }
+}
+
+/// Where a rule is kept.
+fn address<S>(rule: &mut Rule<S>) -> usize {
+    std::ptr::from_ref(rule).addr()
 }
 
 impl Decision {
@@ -427,5 +447,39 @@ impl Decision {
     /// The decision of that name.
     pub fn named(name: &str) -> Option<&'static Decision> {
         DECISIONS.iter().find(|decision| decision.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_asks_those_that_the_page_lists() {
+        let deciding: Vec<&str> = DECISIONS
+            .iter()
+            .filter(|decision| decision.slot.decides())
+            .map(|decision| decision.name)
+            .collect();
+        assert_eq!(
+            deciding,
+            [
+                "nr_pcp_alloc",
+                "nr_pcp_high",
+                "nr_pcp_free",
+                "decay_pcp_high",
+                "free_unref_page_commit",
+                "zone_batchsize",
+                "zone_highsize",
+                "__setup_per_zone_wmarks",
+                "get_tier_idx",
+                "get_type_to_scan",
+            ]
+        );
+        let page = include_str!("../../../docs/src/reference/kernel-trees.md");
+        for decision in DECISIONS {
+            let is_listed = page.contains(&format!("`{}`", decision.name));
+            assert_eq!(is_listed, decision.slot.decides(), "{}", decision.name);
+        }
     }
 }
