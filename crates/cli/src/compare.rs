@@ -54,7 +54,7 @@ pub struct Arguments {
     scenario: ScenarioArguments,
 
     /// With two files that `run --json` or `compare --json` printed: compare the second with the first
-    #[arg(value_name = "SECOND.json")]
+    #[arg(value_name = "SECOND.json", conflicts_with_all = ["vary", "variants", "machine", "settings"])]
     second: Option<PathBuf>,
 
     /// Compare the values of a key with the first one; may be given several times
@@ -124,22 +124,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         trees,
         scenario,
     };
-    let metrics = &experiment.scenario.metrics;
-    if let Some(Threshold { metric, .. }) =
-        arguments.fail_if.iter().find(|threshold| !metrics.iter().any(|name| name == threshold.metric.name))
-    {
-        return Err(Failure::input(format!(
-            "--fail-if {}: {} does not compare this metric; it compares {}",
-            metric.name,
-            experiment.scenario.name,
-            metrics.join(", ")
-        )));
-    }
+    let metrics = experiment.scenario.metrics.iter().map(String::as_str);
+    threshold::check(&arguments.fail_if, &experiment.scenario.name, metrics)?;
     let comparison = compare(&experiment, &arguments.sweep, arguments.at_least.unwrap_or(RELEVANT))?;
-    let exceeded: Vec<String> =
-        arguments.fail_if.iter().flat_map(|threshold| threshold.exceeded(&comparison)).collect();
-    exceeded.iter().for_each(terminal::say);
-    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
+    threshold::keep_within(&arguments.fail_if, &[comparison])
 }
 
 /// Compares two documents, and prints a comparison for each variant that both have.
@@ -153,17 +141,16 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
     let (first, second) = (read(Path::new(arguments.scenario.name()))?, read(second)?);
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
     let comparisons = documents::compare(&first, &second, at_least).map_err(wrong)?;
+    for Comparison { scenario, metrics, .. } in &comparisons {
+        threshold::check(&arguments.fail_if, scenario, metrics.iter().map(|metric| metric.name))?;
+    }
     if arguments.sweep.json {
         json::print(&Comparisons { comparisons: &comparisons })?;
     } else {
         let texts: Vec<String> = comparisons.iter().map(|comparison| render(comparison, "")).collect();
         terminal::print(&texts.join("\n\n"))?;
     }
-    let exceeded =
-        |comparison| arguments.fail_if.iter().flat_map(move |threshold| threshold.exceeded(comparison));
-    let exceeded: Vec<String> = comparisons.iter().flat_map(exceeded).collect();
-    exceeded.iter().for_each(terminal::say);
-    if exceeded.is_empty() { Ok(()) } else { Err(Failure::Outside) }
+    threshold::keep_within(&arguments.fail_if, &comparisons)
 }
 
 fn wrong(error: WrongValue) -> Failure {

@@ -128,7 +128,7 @@ impl Comparison {
         let seeds = records.len().checked_div(arms.len()).unwrap_or(0);
         let of = |index: usize| &records[index * seeds..(index + 1) * seeds];
         let first = if arms.is_empty() { records } else { of(0) };
-        let mut variants: Vec<VariantSummary> = arms
+        let variants: Vec<VariantSummary> = arms
             .iter()
             .enumerate()
             .map(|(index, arm)| VariantSummary {
@@ -137,12 +137,6 @@ impl Comparison {
                 ..VariantSummary::new(&arm.name, of(index), (index > 0).then_some(first))
             })
             .collect();
-        let metrics: Vec<Metric> =
-            scenario.metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
-        let judged = judged(&metrics, variants.first());
-        if let Some(metric) = judged {
-            judge(metric, &mut variants, at_least);
-        }
         let shared = |name: &String, value: &String| {
             records.iter().all(|record| record.run.settings.get(name) == Some(value))
         };
@@ -157,29 +151,22 @@ impl Comparison {
             machine: if is_shared { machine } else { "several machines".into() },
             settings: settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
             varied: varied(arms),
-            seeds: first.iter().map(|record| record.run.seed).collect(),
-            method: Method::of(seeds),
-            judged: judged.map(|metric| metric.name.into()),
-            at_least,
-            time: judged.and_then(|by| TimeShift::new(by, &variants)),
-            metrics,
-            variants,
+            ..Comparison::of(
+                variants,
+                &scenario.metrics,
+                first.iter().map(|record| record.run.seed).collect(),
+                at_least,
+            )
         }
     }
 
-    /// Compares the second of two sides with the first; each has the same seeds in the same order. Whose they are is for the
-    /// caller to enter.
-    fn of_sides<M: Measured>(
-        names: &[String; 2],
-        sides: &[Vec<M>; 2],
+    /// Judges summaries of arms over these seeds. Whose they are is for the caller to enter.
+    fn of(
+        mut variants: Vec<VariantSummary>,
         metrics: &[String],
+        seeds: Vec<u64>,
         at_least: f64,
     ) -> Comparison {
-        let [first, second] = sides;
-        let mut variants = vec![
-            VariantSummary::new(&names[0], first, None),
-            VariantSummary::new(&names[1], second, Some(first)),
-        ];
         let metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
         let judged = judged(&metrics, variants.first());
         if let Some(metric) = judged {
@@ -191,8 +178,8 @@ impl Comparison {
             machine: String::new(),
             settings: BTreeMap::new(),
             varied: Vec::new(),
-            seeds: Vec::new(),
-            method: Method::of(first.len()),
+            method: Method::of(seeds.len()),
+            seeds,
             judged: judged.map(|metric| metric.name.into()),
             at_least,
             time: judged.and_then(|by| TimeShift::new(by, &variants)),

@@ -1,6 +1,8 @@
 //! `--fail-if`: the limit of a change from the first column, for scripts that stop at a regression.
 
+use crate::failure::Failure;
 use crate::number::change;
+use crate::terminal;
 use lab::comparison::Comparison;
 use mm::sysctl::most_like;
 use sim::metric::{METRICS, Metric};
@@ -9,7 +11,7 @@ use std::str::FromStr;
 /// A metric and the change beyond which a comparison fails, such as `score < -2 %`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    pub metric: &'static Metric,
+    metric: &'static Metric,
     side: Side,
     limit: Limit,
 }
@@ -47,10 +49,35 @@ impl FromStr for Threshold {
     }
 }
 
+/// Refuses a limit of a metric that `scenario` does not compare.
+pub fn check<'a>(
+    limits: &[Threshold],
+    scenario: &str,
+    metrics: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let metrics: Vec<&str> = metrics.collect();
+    match limits.iter().find(|limit| !metrics.contains(&limit.metric.name)) {
+        Some(Threshold { metric, .. }) => Err(Failure::input(format!(
+            "--fail-if {}: {scenario} does not compare this metric; it compares {}",
+            metric.name,
+            metrics.join(", ")
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Says which columns are beyond a limit, and fails if one is.
+pub fn keep_within(limits: &[Threshold], comparisons: &[Comparison]) -> Result<(), Failure> {
+    let beyond = |comparison| limits.iter().flat_map(move |limit| limit.exceeded(comparison));
+    let lines: Vec<String> = comparisons.iter().flat_map(beyond).collect();
+    lines.iter().for_each(terminal::say);
+    if lines.is_empty() { Ok(()) } else { Err(Failure::Outside) }
+}
+
 impl Threshold {
     /// A line for each column whose change is beyond the limit. If there are enough seeds for a test, only significant changes
     /// count.
-    pub fn exceeded(&self, comparison: &Comparison) -> Vec<String> {
+    fn exceeded(&self, comparison: &Comparison) -> Vec<String> {
         let beyond = |value: f64, limit: f64| match self.side {
             Side::Above => value > limit,
             Side::Below => value < limit,

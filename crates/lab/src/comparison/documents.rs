@@ -2,7 +2,7 @@
 //!
 //! Variants that both have are compared, each with itself, over the seeds that both have.
 
-use super::{Comparison, Measured};
+use super::{Comparison, Measured, VariantSummary};
 use crate::scenario::Scenario;
 use machine::WrongValue;
 use serde::Deserialize;
@@ -151,14 +151,17 @@ pub fn compare(first: &Document, second: &Document, at_least: f64) -> Result<Vec
         let names = [first, second].map(|side| format!("{variant} of {}", side.name));
         let own = || METRICS.iter().map(|metric| metric.name.to_string()).collect();
         let metrics: Vec<String> = scenario.as_ref().map_or_else(own, |scenario| scenario.metrics.clone());
-        let mut comparison = Comparison::of_sides(&names, &sides, &metrics, at_least);
-        comparison.scenario.clone_from(&first.scenario);
-        comparison.machine.clone_from(&first.machine);
-        comparison.evidence = scenario.as_ref().map_or(String::new(), |scenario| scenario.evidence.clone());
-        let mut seeds = seeds;
-        seeds.sort_unstable();
-        comparison.seeds = seeds;
-        comparisons.push(comparison);
+        let variants = vec![
+            VariantSummary::new(&names[0], &sides[0], None),
+            VariantSummary::new(&names[1], &sides[1], Some(&sides[0])),
+        ];
+        let paired = sides[0].iter().map(|run| run.seed).collect();
+        comparisons.push(Comparison {
+            scenario: first.scenario.clone(),
+            machine: first.machine.clone(),
+            evidence: scenario.as_ref().map_or(String::new(), |scenario| scenario.evidence.clone()),
+            ..Comparison::of(variants, &metrics, paired, at_least)
+        });
     }
     if comparisons.is_empty() {
         let expected =
