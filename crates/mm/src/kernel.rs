@@ -78,7 +78,7 @@ impl MemoryManager {
         MemoryManager::deciding_by(Decisions::default(), topology, memory, features, settings, noise)
     }
 
-    /// The same, `decisions` saying which functions of a kernel tree decide instead of the twin's own.
+    /// Like [`MemoryManager::new`], but a function of a kernel tree decides wherever `decisions` has one.
     pub fn deciding_by(
         decisions: Decisions,
         topology: &Topology,

@@ -12,13 +12,8 @@
 //! one takes `off` as well. When each came, and how that is known, is in `dates.toml`. A combination that no kernel could have,
 //! because one of its features has nothing to work on, is refused with the reason (`NEEDS`).
 
-use super::sched::SchedFeatures;
 use super::{Features, FreeMemory};
-use crate::address_space::huge_memory::features::FolioFeatures;
-use crate::hugetlb::features::HugetlbFeatures;
-use crate::lru::vmscan::features::{GenFeatures, Lru, ReclaimFeatures};
-use crate::numa::features::NumaFeatures;
-use crate::page_cache::readahead::policy::ReadaheadFeatures;
+use crate::lru::vmscan::features::Lru;
 use crate::sysctl::most_like;
 use thiserror::Error;
 
@@ -265,16 +260,11 @@ pub struct Feature {
 impl Feature {
     /// All features, mechanism by mechanism.
     pub fn all() -> Vec<Feature> {
-        let mut all = Vec::new();
-        list::<Features>("pcp", "Features", &mut all);
-        list::<HugetlbFeatures>("hugetlb", "HugetlbFeatures", &mut all);
-        list::<ReclaimFeatures>("reclaim", "ReclaimFeatures", &mut all);
-        list::<GenFeatures>("mglru", "GenFeatures", &mut all);
-        list::<ReadaheadFeatures>("readahead", "ReadaheadFeatures", &mut all);
-        list::<NumaFeatures>("numa", "NumaFeatures", &mut all);
-        list::<SchedFeatures>("sched", "SchedFeatures", &mut all);
-        list::<FolioFeatures>("folios", "FolioFeatures", &mut all);
-        all
+        let mut features = Features::BASE;
+        let of = |(mechanism, structure)| {
+            features.switches(mechanism).map_or(Vec::new(), |switches| switches.list(mechanism, structure))
+        };
+        MECHANISMS.into_iter().flat_map(of).collect()
     }
 
     /// The name of the field.
@@ -283,17 +273,51 @@ impl Feature {
     }
 }
 
-fn list<S: FeatureSet>(mechanism: &str, structure: &'static str, all: &mut Vec<Feature>) {
-    all.extend(S::FIELDS.iter().map(|field| {
-        let path = format!("{mechanism}.{}", field.name);
-        Feature {
-            structure,
-            description: field.description.split_whitespace().collect::<Vec<_>>().join(" "),
-            words: (field.words)(),
-            needs: NEEDS.iter().find(|need| need.feature == path).map(|need| need.what),
-            path,
-        }
-    }));
+/// The mechanisms, each with the struct of its features.
+const MECHANISMS: [(&str, &str); 8] = [
+    ("pcp", "Features"),
+    ("hugetlb", "HugetlbFeatures"),
+    ("reclaim", "ReclaimFeatures"),
+    ("mglru", "GenFeatures"),
+    ("readahead", "ReadaheadFeatures"),
+    ("numa", "NumaFeatures"),
+    ("sched", "SchedFeatures"),
+    ("folios", "FolioFeatures"),
+];
+
+/// The features of one mechanism, whichever struct they are in.
+trait Switches {
+    fn list(&self, mechanism: &str, structure: &'static str) -> Vec<Feature>;
+
+    /// None if there is no such field, an error with the right words if the field has no such value.
+    fn set(&mut self, field: &str, word: &str) -> Option<Result<(), Vec<String>>>;
+
+    fn word(&self, field: &str) -> Option<String>;
+}
+
+impl<S: FeatureSet> Switches for S {
+    fn list(&self, mechanism: &str, structure: &'static str) -> Vec<Feature> {
+        let feature = |field: &Field<S>| {
+            let path = format!("{mechanism}.{}", field.name);
+            Feature {
+                structure,
+                description: field.description.split_whitespace().collect::<Vec<_>>().join(" "),
+                words: (field.words)(),
+                needs: NEEDS.iter().find(|need| need.feature == path).map(|need| need.what),
+                path,
+            }
+        };
+        S::FIELDS.iter().map(feature).collect()
+    }
+
+    fn set(&mut self, field: &str, word: &str) -> Option<Result<(), Vec<String>>> {
+        let field = S::FIELDS.iter().find(|other| other.name == field)?;
+        Some(if (field.set)(self, word) { Ok(()) } else { Err((field.words)()) })
+    }
+
+    fn word(&self, field: &str) -> Option<String> {
+        S::FIELDS.iter().find(|other| other.name == field).map(|field| (field.word)(self))
+    }
 }
 
 /// Why a feature was refused.
@@ -353,24 +377,12 @@ impl Features {
     pub fn set(&mut self, path: &str, word: &str) -> Result<(), FeatureError> {
         let unknown = || FeatureError::Unknown { path: path.into() };
         let (mechanism, field) = path.split_once('.').ok_or_else(unknown)?;
+        if mechanism == "mglru" && self.reclaim.lru == Lru::Classic {
+            let what = "this kernel has the classic LRU only";
+            return Err(FeatureError::Needs { path: path.into(), word: word.into(), what });
+        }
         let mut changed = *self;
-        let set = match mechanism {
-            "pcp" => set_field(&mut changed, field, word),
-            "hugetlb" => set_field(&mut changed.hugetlb, field, word),
-            "reclaim" => set_field(&mut changed.reclaim, field, word),
-            "mglru" => match &mut changed.reclaim.lru {
-                Lru::MultiGen(generations) => set_field(generations, field, word),
-                Lru::Classic => {
-                    let what = "this kernel has the classic LRU only";
-                    return Err(FeatureError::Needs { path: path.into(), word: word.into(), what });
-                }
-            },
-            "readahead" => set_field(&mut changed.readahead, field, word),
-            "numa" => set_field(&mut changed.numa, field, word),
-            "sched" => set_field(&mut changed.sched, field, word),
-            "folios" => set_field(&mut changed.folios, field, word),
-            _ => None,
-        };
+        let set = changed.switches(mechanism).and_then(|switches| switches.set(field, word));
         set.ok_or_else(unknown)?.map_err(|words| FeatureError::Word {
             path: path.into(),
             word: word.into(),
@@ -395,31 +407,27 @@ impl Features {
     /// The word of the feature `path`; none if there is no such feature, or if it belongs to an LRU that this kernel lacks.
     pub fn word(&self, path: &str) -> Option<String> {
         let (mechanism, field) = path.split_once('.')?;
-        match mechanism {
-            "pcp" => field_word(self, field),
-            "hugetlb" => field_word(&self.hugetlb, field),
-            "reclaim" => field_word(&self.reclaim, field),
-            "mglru" => match &self.reclaim.lru {
-                Lru::MultiGen(generations) => field_word(generations, field),
-                Lru::Classic => None,
-            },
-            "readahead" => field_word(&self.readahead, field),
-            "numa" => field_word(&self.numa, field),
-            "sched" => field_word(&self.sched, field),
-            "folios" => field_word(&self.folios, field),
-            _ => None,
-        }
+        let mut features = *self;
+        features.switches(mechanism)?.word(field)
     }
-}
 
-/// Sets a field of a struct; none if it has no such field, an error with the right words if the field has no such value.
-fn set_field<S: FeatureSet>(set: &mut S, field: &str, word: &str) -> Option<Result<(), Vec<String>>> {
-    let field = S::FIELDS.iter().find(|other| other.name == field)?;
-    Some(if (field.set)(set, word) { Ok(()) } else { Err((field.words)()) })
-}
-
-fn field_word<S: FeatureSet>(set: &S, field: &str) -> Option<String> {
-    S::FIELDS.iter().find(|other| other.name == field).map(|field| (field.word)(set))
+    /// The features of a mechanism; none of the multi-gen LRU in a kernel that has the classic one only.
+    fn switches(&mut self, mechanism: &str) -> Option<&mut dyn Switches> {
+        Some(match mechanism {
+            "pcp" => self,
+            "hugetlb" => &mut self.hugetlb,
+            "reclaim" => &mut self.reclaim,
+            "mglru" => match &mut self.reclaim.lru {
+                Lru::MultiGen(generations) => generations,
+                Lru::Classic => return None,
+            },
+            "readahead" => &mut self.readahead,
+            "numa" => &mut self.numa,
+            "sched" => &mut self.sched,
+            "folios" => &mut self.folios,
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]
