@@ -70,13 +70,6 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl Interval {
-    /// Whether both ends lie on the same side of `value`.
-    pub fn excludes(&self, value: f64) -> bool {
-        self.low > value || self.high < value
-    }
-}
-
 /// How far a variant is from the first one, over pairs of the same seed.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Change {
@@ -130,7 +123,8 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
         residuals,
         of: Box::new(|drawn| Some(mean_of(drawn, |i| values[i]))),
     }
-    .interval()
+    .interval_and_p_value()
+    .0
 }
 
 /// The change from `first` to `values`, which have the same seeds in the same order.
@@ -155,13 +149,10 @@ pub fn change(first: &[f64], values: &[f64]) -> Change {
             (a != 0.0).then(|| b / a)
         }),
     });
-    Change {
-        difference,
-        difference_interval: of_difference.interval(),
-        ratio,
-        ratio_interval: of_ratio.as_ref().and_then(Estimate::interval),
-        p_value: of_ratio.as_ref().unwrap_or(&of_difference).p_value(),
-    }
+    let (difference_interval, p_of_difference) = of_difference.interval_and_p_value();
+    let (ratio_interval, p_value) =
+        of_ratio.map_or((None, p_of_difference), |ratio| ratio.interval_and_p_value());
+    Change { difference, difference_interval, ratio, ratio_interval, p_value }
 }
 
 fn mean_of(drawn: &mut dyn Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> f64 {
@@ -203,38 +194,35 @@ struct Estimate<'a> {
 }
 
 impl Estimate<'_> {
-    fn interval(&self) -> Option<Interval> {
+    /// The 95 % interval, and how likely an estimate so far from no change is by chance.
+    fn interval_and_p_value(&self) -> (Option<Interval>, Option<f64>) {
         let pairs = self.residuals.len();
         match Method::of(pairs) {
-            Method::None => None,
+            Method::None => (None, None),
             Method::Range => {
                 let values = || self.residuals.iter().map(|residual| self.value + residual);
-                Some(Interval {
+                let range = Interval {
                     low: values().fold(f64::INFINITY, f64::min),
                     high: values().fold(f64::NEG_INFINITY, f64::max),
-                })
+                };
+                (Some(range), None)
             }
             Method::StudentsT => {
-                let reach = students_t(pairs).inverse_cdf(1.0 - ALPHA / 2.0) * self.standard_error();
-                Some(Interval { low: self.value - reach, high: self.value + reach })
-            }
-            Method::Bca => Some(self.bootstrap()?.interval()),
-        }
-    }
-
-    fn p_value(&self) -> Option<f64> {
-        let pairs = self.residuals.len();
-        match Method::of(pairs) {
-            Method::None | Method::Range => None,
-            Method::StudentsT => {
+                let (t, error) = (students_t(pairs), self.standard_error());
+                let reach = t.inverse_cdf(1.0 - ALPHA / 2.0) * error;
                 let away = (self.value - self.unchanged).abs();
-                Some(match away / self.standard_error() {
+                let p = match away / error {
                     // All pairs agree: the change is certain, or there is none.
-                    t if !t.is_finite() => f64::from(away == 0.0),
-                    t => 2.0 * students_t(pairs).sf(t),
-                })
+                    away_in_errors if !away_in_errors.is_finite() => f64::from(away == 0.0),
+                    away_in_errors => 2.0 * t.sf(away_in_errors),
+                };
+                (Some(Interval { low: self.value - reach, high: self.value + reach }), Some(p))
             }
-            Method::Bca => Some(self.bootstrap()?.p_value(self.unchanged)),
+            Method::Bca => {
+                let bootstrap = self.bootstrap();
+                let interval = bootstrap.as_ref().map(Bootstrap::interval);
+                (interval, bootstrap.map(|bootstrap| bootstrap.p_value(self.unchanged)))
+            }
         }
     }
 
@@ -404,7 +392,8 @@ mod tests {
             let noise = (0..20).map(|i| f64::from(i * 13 % 17) / 10.0 - 0.8);
             let values: Vec<f64> = first.iter().zip(noise).map(|(a, noise)| a + noise + shift).collect();
             let change = change(&first, &values);
-            let excluded = change.ratio_interval.unwrap().excludes(1.0);
+            let Interval { low, high } = change.ratio_interval.unwrap();
+            let excluded = low > 1.0 || high < 1.0;
             assert_eq!(change.is_significant(), excluded, "{shift}: {change:?}");
         }
     }
