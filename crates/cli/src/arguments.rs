@@ -174,7 +174,7 @@ impl ScenarioArguments {
         let variants = self.variants.as_deref().map(named);
         scenario.variants = named(&scenario.variants);
         let names = variants.iter().flatten().chain(&scenario.variants);
-        let trees = kernel::trees(names)?;
+        let trees = kernel::trees(&scenario.series, names)?;
         Ok(Asked { scenario, machine, variants, changes, trees })
     }
 }

@@ -16,10 +16,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use kernel_tree::{Config, Request, Stored, StoredDecision, Whose};
 use live::places;
+use mm::Series;
 use mm::series::RELEASES;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::TreeKernel;
+use sim::{KernelChoice, TreeKernel, name_and_features};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,8 +124,11 @@ fn unknown(name: &str, all: &[Stored]) -> Failure {
 
 fn add(arguments: &AddArguments) -> Result<(), Failure> {
     let AddArguments { name, tree, source, patch, unchanged, config, base, sanitize } = arguments;
-    if RELEASES.iter().any(|(release, variant)| release == name || variant == name) {
-        return Err(Failure::input(format!("{name} is the name of a release; give the kernel another one")));
+    // A kernel of such a name would never be asked for.
+    if Series::ALL.iter().any(|series| KernelChoice::parse(series.name, name).is_ok()) {
+        return Err(Failure::input(format!(
+            "{name} is the name of a release or variant; give the kernel another one"
+        )));
     }
     let root = match (tree, source) {
         (Some(tree), _) => tree.clone(),
@@ -289,13 +293,21 @@ fn list(as_json: bool) -> Result<(), Failure> {
     terminal::print(&grid.render())
 }
 
-/// Those of some names of variants that are kernels which were added, for runs to take decisions from.
-pub fn trees<'a>(names: impl Iterator<Item = &'a String>) -> Result<BTreeMap<String, TreeKernel>, Failure> {
+/// Those of some names that are kernels which were added, for runs to take decisions from. A name that is a variant of the
+/// series is not looked for: most commands have no others, and need no directory of kernels.
+pub fn trees<'a>(
+    series: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<BTreeMap<String, TreeKernel>, Failure> {
+    let names = names.map(|name| name_and_features(name).0);
+    let unknown: Vec<&str> = names.filter(|name| KernelChoice::parse(series, name).is_err()).collect();
     let mut trees = BTreeMap::new();
-    let names: Vec<&str> = names.map(|name| name.split(':').next().unwrap_or(name)).collect();
+    if unknown.is_empty() {
+        return Ok(trees);
+    }
     // Who has no home directory has added none.
     let Ok(directory) = directory() else { return Ok(trees) };
-    for name in names {
+    for name in unknown {
         if let Some(Stored { name, base, content_hash, .. }) = Stored::find(&directory, name)? {
             trees.insert(name, TreeKernel { base, content_hash });
         }

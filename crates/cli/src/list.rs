@@ -128,8 +128,7 @@ struct FeatureLine {
 }
 
 impl FeatureLine {
-    fn all() -> Vec<FeatureLine> {
-        let rules = rules();
+    fn all(rules: &[Rule]) -> Vec<FeatureLine> {
         let of = |feature: &Feature| -> Vec<Rule> {
             let is_its = |rule: &&Rule| rule.structure == feature.structure && rule.field == feature.field();
             rules.iter().filter(is_its).cloned().collect()
@@ -247,13 +246,14 @@ impl Lists {
             let tables = publication.tables(&[])?.into_iter().map(|table| table.id).collect();
             published.push(PublishedLine { name, description, tables });
         }
+        let dates = rules();
         Ok(Lists {
             scenarios,
             machines,
             variants: variants.collect(),
             releases: releases.iter().map(|&(release, variant)| ReleaseLine { release, variant }).collect(),
-            features: FeatureLine::all(),
-            dates: rules(),
+            features: FeatureLine::all(&dates),
+            dates,
             settings: settings.collect(),
             metrics: METRICS,
             published,

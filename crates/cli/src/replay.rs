@@ -83,7 +83,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         seeds: arguments.sweep.seeds.map_or(1, |seeds| seeds.get()),
         changes: arguments.system.changes()?,
         varied: Vec::new(),
-        trees: kernel::trees(variants.iter())?,
+        trees: kernel::trees(Series::PCP.name, variants.iter())?,
     };
     compare(&experiment, &arguments.sweep, RELEVANT)?;
     Ok(())

@@ -247,6 +247,5 @@ struct mmtwin_note {
 	unsigned long long state[MMTWIN_NOTE_WORDS];
 };
 MMTWIN_EXPORT struct mmtwin_note *mmtwin_note;
-MMTWIN_EXPORT const unsigned long mmtwin_size_of_note = sizeof(struct mmtwin_note);
 
 #endif

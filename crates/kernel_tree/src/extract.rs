@@ -144,6 +144,11 @@ impl Extract {
         }
     }
 
+    /// What was taken of a decision.
+    pub fn found(&self, decision: &Decision) -> Option<&Found> {
+        self.found.iter().find(|found| found.decision.name == decision.name)
+    }
+
     /// Hash of the text of a decision and of all that it needs.
     pub fn text_hash(&self, found: &Found) -> String {
         let texts: Vec<&[u8]> =

@@ -98,7 +98,7 @@ impl Loaded {
 }
 
 fn provenance(extract: &Extract, decision: &Decision) -> Provenance {
-    match extract.found.iter().find(|found| found.decision.name == decision.name) {
+    match extract.found(decision) {
         None => Provenance::Own,
         Some(found) => Provenance::Tree { place: found.place.clone(), text_hash: extract.text_hash(found) },
     }

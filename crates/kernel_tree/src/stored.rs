@@ -215,7 +215,7 @@ impl Stored {
 
 impl StoredDecision {
     fn of(decision: &Decision, extract: &Extract, same: &[&'static Decision]) -> StoredDecision {
-        let found = extract.found.iter().find(|found| found.decision.name == decision.name);
+        let found = extract.found(decision);
         let is_same = same.iter().any(|same| same.name == decision.name);
         StoredDecision {
             function: decision.name.into(),
@@ -240,18 +240,13 @@ fn taken(
     let other_tree = KernelTree::new(other, request.config.clone());
     let in_both: Vec<&'static Decision> = extract.found.iter().map(|found| found.decision).collect();
     let of_other = Extract::of(&other_tree, &Extract::present(&other_tree, &in_both)?)?;
+    let text = |extract: &Extract, decision| extract.found(decision).map(|found| extract.text_hash(found));
     let (same, changed): (Vec<&'static Decision>, Vec<&'static Decision>) =
         in_both.into_iter().partition(|decision| text(&extract, decision) == text(&of_other, decision));
     if changed.is_empty() {
         return Err(StoredError::Unchanged { tree: request.tree.into(), other: other.into() });
     }
     Ok((Extract::of(&tree, &changed)?, same))
-}
-
-/// A hash of a decision's function and all that it needs.
-fn text(extract: &Extract, decision: &Decision) -> Option<String> {
-    let found = extract.found.iter().find(|found| found.decision.name == decision.name)?;
-    Some(extract.text_hash(found))
 }
 
 /// `6.12` of a tree whose Makefile says VERSION = 6 and PATCHLEVEL = 12.

@@ -18,7 +18,7 @@ use machine::Profile;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
-use sim::{Run, RunError, TreeKernel};
+use sim::{Run, RunError, TreeKernel, name_and_features};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
@@ -123,7 +123,7 @@ impl Experiment {
 
     /// The kernel tree that a variant takes decisions from, if it takes any.
     fn tree(&self, variant: &str) -> Option<&TreeKernel> {
-        self.trees.get(variant.split(':').next().unwrap_or_default())
+        self.trees.get(name_and_features(variant).0)
     }
 
     /// What runs with each seed: every variant with every combination of varied values. The first arm is what others are compared

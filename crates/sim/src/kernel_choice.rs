@@ -24,6 +24,11 @@ pub struct KernelChoice {
     pub batch: Option<i32>,
 }
 
+/// The name of a kernel, and the features that may follow it behind a colon.
+pub fn name_and_features(variant: &str) -> (&str, Option<&str>) {
+    variant.split_once(':').map_or((variant, None), |(name, features)| (name, Some(features)))
+}
+
 /// Whether debugging kernels with any batch are variants of the series.
 fn has_batches(series: &Series) -> bool {
     series.name == Series::PCP.name
@@ -33,12 +38,9 @@ impl KernelChoice {
     /// Resolves a name: a variant of the series, a kernel release, or `batch-N` in the series of pagesets; each may be followed by
     /// features, `NAME:FEATURE=VALUE+FEATURE=VALUE`.
     pub fn parse(series: &str, name: &str) -> Result<KernelChoice, KernelError> {
-        let (name, changed) = match name.split_once(':') {
-            Some((name, changed)) => (name, changed.split('+').collect()),
-            None => (name, Vec::new()),
-        };
+        let (name, changed) = name_and_features(name);
         let mut choice = KernelChoice::named(series, name)?;
-        for change in changed {
+        for change in changed.into_iter().flat_map(|changed| changed.split('+')) {
             let (path, word) =
                 change.split_once('=').ok_or_else(|| KernelError::NoFeature { text: change.into() })?;
             choice.features.set(path.trim(), word.trim())?;

@@ -42,7 +42,7 @@ use mm::Decisions;
 
 pub use boot::Boot;
 pub use error::{Misfit, RunError};
-pub use kernel_choice::{KernelChoice, KernelError};
+pub use kernel_choice::{KernelChoice, KernelError, name_and_features};
 pub use run::{Run, TreeKernel, Workload};
 pub use system::{Program, Step, System};
 

@@ -12,7 +12,7 @@
 
 use crate::boot::Boot;
 use crate::kbuild::KernelBuild;
-use crate::kernel_choice::{KernelChoice, KernelError};
+use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::kernel_writes::KernelWrites;
 use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
@@ -87,9 +87,9 @@ pub struct TreeKernel {
 impl TreeKernel {
     /// The name of the release with the features that follow the tree's name: of `my-patch:mglru.tiers=off`, `6.12:mglru.tiers=off`.
     pub fn of_base(&self, variant: &str) -> String {
-        match variant.split_once(':') {
-            Some((_, features)) => format!("{}:{features}", self.base),
-            None => self.base.clone(),
+        match name_and_features(variant) {
+            (_, Some(features)) => format!("{}:{features}", self.base),
+            (_, None) => self.base.clone(),
         }
     }
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow};
 use kernel_tree::{Asked, Note, Stored};
 use lab::results::Results;
 use sim::progress::RunProgress;
-use sim::{Run, RunError};
+use sim::{Run, RunError, name_and_features};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     std::io::stdin().read_to_string(&mut text).context("the run")?;
     let run: Run = serde_json::from_str(&text).context("the run")?;
     let tree = run.tree.as_ref().ok_or_else(|| anyhow!("the run has no kernel tree"))?;
-    let name = run.variant.split(':').next().unwrap_or_default();
+    let (name, _) = name_and_features(&run.variant);
     let directory = kernel::directory()?;
     let stored = Stored::find(&directory, name)?;
     let stored = stored.filter(|stored| stored.content_hash == tree.content_hash);
@@ -95,7 +95,7 @@ pub fn make(run: &Run, results: &Path) -> Result<(), RunError> {
 }
 
 fn start(run: &Run, note: &Path, results: &Path) -> Result<Child, anyhow::Error> {
-    let name = run.variant.split(':').next().unwrap_or_default();
+    let (name, _) = name_and_features(&run.variant);
     let directory = kernel::directory().map_err(|failure| anyhow!(failure.message().unwrap_or_default()))?;
     let stored = Stored::find(&directory, name)?;
     let mut command = Command::new(std::env::current_exe().context("this program")?);
