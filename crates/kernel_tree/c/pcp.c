@@ -34,7 +34,7 @@ static inline void mmtwin_leave_pcp(struct mmtwin_pcp *state, const struct per_c
 }
 
 /* pcp, zone, batch, high, free_high, order, page and migratetype are what the tree's functions may ask for. */
-#define MMTWIN_PCP_DECISION(name, answer_or_nothing) \
+#define MMTWIN_PCP_DECISION(name, calls) \
 	MMTWIN_DECISION(name, mmtwin_pcp) \
 	{ \
 		struct per_cpu_pages mmtwin_pages, *pcp = &mmtwin_pages; \
@@ -44,24 +44,38 @@ static inline void mmtwin_leave_pcp(struct mmtwin_pcp *state, const struct per_c
 		bool free_high = state->free_high; \
 		(void)page, (void)batch, (void)high, (void)order, (void)migratetype, (void)free_high; \
 		mmtwin_enter_pcp(state, pcp, zone); \
-		answer_or_nothing MMTWIN_CALL_##name; \
+		calls; \
 		mmtwin_leave_pcp(state, pcp); \
 	}
 
 #ifdef MMTWIN_CALL_nr_pcp_alloc
-MMTWIN_PCP_DECISION(nr_pcp_alloc, state->answer =)
+MMTWIN_PCP_DECISION(nr_pcp_alloc, state->answer = MMTWIN_CALL_nr_pcp_alloc)
 #endif
 #ifdef MMTWIN_CALL_nr_pcp_high
-MMTWIN_PCP_DECISION(nr_pcp_high, state->answer =)
+MMTWIN_PCP_DECISION(nr_pcp_high, state->answer = MMTWIN_CALL_nr_pcp_high)
 #endif
 #ifdef MMTWIN_CALL_nr_pcp_free
-MMTWIN_PCP_DECISION(nr_pcp_free, state->answer =)
+MMTWIN_PCP_DECISION(nr_pcp_free, state->answer = MMTWIN_CALL_nr_pcp_free)
 #endif
 #ifdef MMTWIN_CALL_decay_pcp_high
-MMTWIN_PCP_DECISION(decay_pcp_high, state->answer =)
+MMTWIN_PCP_DECISION(decay_pcp_high, state->answer = MMTWIN_CALL_decay_pcp_high)
 #endif
 #ifdef MMTWIN_CALL_free_unref_page_commit
-MMTWIN_PCP_DECISION(free_unref_page_commit, )
+/* Frees one block, or several until one of them gives pages back: that one is taken back, for the twin to free it by itself. */
+#define MMTWIN_FREES \
+	if (!state->frees) { \
+		MMTWIN_CALL_free_unref_page_commit; \
+	} else { \
+		for (state->entered = 0; state->entered < state->frees; state->entered++) { \
+			struct per_cpu_pages before = *pcp; \
+			MMTWIN_CALL_free_unref_page_commit; \
+			if (pcp->mmtwin_drains) { \
+				*pcp = before; \
+				break; \
+			} \
+		} \
+	}
+MMTWIN_PCP_DECISION(free_unref_page_commit, MMTWIN_FREES)
 #endif
 
 /* zone, batch, cpu_online and high_fraction are what the tree's functions may ask for; before 6.7 the last is a variable. */

@@ -80,14 +80,14 @@ static __thread int percpu_pagelist_high_fraction;
 /* Whether the zone has enough again is tested by the twin afterwards. */
 #define zone_watermark_ok(zone, order, mark, highest, flags) ((void)(zone), false)
 
-/* Gives back at least so many pages, as far as there are any: noted, for the twin to do. */
+/* Gives back at least so many pages, as far as there are any: noted, for the twin to do. With no page at all the zone is locked too. */
 static inline void free_pcppages_bulk(struct zone *zone, int count, struct per_cpu_pages *pcp, int pindex)
 {
 	(void)zone;
 	(void)pindex;
 	count = min(pcp->count, count);
-	if (count <= 0)
-		return;
+	if (count < 0)
+		count = 0;
 	if (!pcp->mmtwin_drains)
 		pcp->mmtwin_first_drain = count;
 	pcp->mmtwin_drains++;

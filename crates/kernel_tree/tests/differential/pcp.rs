@@ -118,6 +118,7 @@ fn pageset(draw: &mut Draw) -> PcpState {
         order,
         free_high: draw.flag().into(),
         asked_high: draw.number(0, 400_000, &edges) as i32,
+        frees: if draw.flag() { 0 } else { draw.number(1, 64, &[1, 15, 31]) as i32 },
         ..PcpState::default()
     }
 }
@@ -175,10 +176,27 @@ fn decay(f: &Features, s: &mut PcpState) {
     give_back(s, pages, portion);
 }
 
+/// One free and what it gives back, or those of several in a row that come before the first that gives something back.
 fn commit(f: &Features, s: &mut PcpState) {
+    if s.frees > 0 {
+        s.entered = on_pageset(s, |p, zone, s| {
+            let gives_nothing = |_: &i32| {
+                let mut next = *p;
+                let nothing = policy::note_free(&mut next, f, zone, s.order as u8).is_none();
+                if nothing {
+                    *p = next;
+                }
+                nothing
+            };
+            (0..s.frees).take_while(gives_nothing).count() as i32
+        });
+        return;
+    }
     let due = on_pageset(s, |p, zone, s| policy::note_free(p, f, zone, s.order as u8));
     if let Some(due) = due {
         give_back(s, due.pages, due.portion);
+        // The zone is locked even if no page goes back.
+        s.drains = s.drains.max(1);
     }
 }
 

@@ -38,8 +38,13 @@ flat! {
         pub free_high: i32,
         /// Asked of `nr_pcp_free`: what `nr_pcp_high` answered.
         pub asked_high: i32,
+        /// Asked of `free_unref_page_commit`: 0 for one block, or how many are freed in a row, of which only those are entered that
+        /// come before the first that gives pages back.
+        pub frees: i32,
         /// Answered.
         pub answer: i32,
+        /// Where `frees` was asked: how many of them were entered.
+        pub entered: i32,
         /// How often `free_pcppages_bulk` was called.
         pub drains: i32,
         /// How many pages these calls were to give back, together.

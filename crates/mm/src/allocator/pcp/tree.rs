@@ -158,6 +158,9 @@ impl PcpDecisions {
         zone: ZonePressure,
         frees: usize,
     ) -> usize {
+        if let Rule::Tree(commit) = self.free_unref_page_commit {
+            return commit_plain_by_tree(commit, p, zone, frees);
+        }
         for entered in 0..frees {
             let before = *p;
             if self.note_free_by_tree(p, f, zone, 0).is_some() {
@@ -245,6 +248,23 @@ fn commit_by_tree(
         portion: answered.first_drain,
         free_high: false,
     })
+}
+
+/// Enters as many of `frees` order-0 frees as give nothing back, in one call: most pages that a build frees are such.
+fn commit_plain_by_tree(
+    commit: extern "C" fn(&mut PcpState),
+    p: &mut Pageset,
+    zone: ZonePressure,
+    frees: usize,
+) -> usize {
+    let asked = PcpState { frees: frees as i32, ..state_of(p, zone) };
+    let answered = ask("free_unref_page_commit", commit, asked);
+    if answered.count != asked.count + answered.entered || !(0..=asked.frees).contains(&answered.entered) {
+        nonsense("free_unref_page_commit", &asked, &answered, "count is not what was there and came");
+    }
+    enter(p, &answered);
+    p.count = answered.count;
+    answered.entered as usize
 }
 
 /// Asks a tree's function and checks what no pageset can be.
