@@ -10,6 +10,7 @@
 //! [`outcome::Outcome`] everywhere. This crate knows nothing of scenario files, sets of seeds, statistics or
 //! results on disk. A run uses one thread; `lab::experiment` makes many runs on all cores.
 
+mod block_io;
 pub mod boot;
 mod error;
 mod fit;
@@ -20,6 +21,7 @@ pub mod kernel_writes;
 mod kswapd;
 pub mod long_running;
 pub mod mappings;
+mod memory_access;
 pub mod metric;
 pub mod numa;
 pub mod outcome;

@@ -17,22 +17,17 @@
 //! The contents of RAM disks and zram take memory of the machine: pages are set aside as they fill up. So are
 //! pages for the kernel and for programs that are not modelled.
 
-use crate::flushers::{Flushers, Written};
+use crate::block_io::BlockIo;
 use crate::kswapd::Kswapds;
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::random::Stream;
 use crate::{Boot, Program, RunError, Step, System};
-use machine::costs::PagingCosts;
-use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
-use mm::filemap::Read;
-use mm::folio::FolioId;
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
-use mm::memory::Touch;
 use mm::oom_kill::{OomCause, OomKill};
 use mm::readahead::OpenFileId;
 use mm::watermark::Reserves;
@@ -51,11 +46,6 @@ const SLICE: Time = Time::from_nanoseconds(3_000_000);
 
 /// Most operations of a thread per step.
 const OPERATIONS: usize = 64;
-
-/// Whether the CPU that submits a request at `now` also does the device's work (zram, RAM disks).
-fn is_done_by_cpu(service: Service, now: Time) -> bool {
-    service.completion <= now + service.cpu
-}
 
 /// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +96,6 @@ struct OpenFiles {
     descriptors: Vec<OpenFileId>,
 }
 
-/// An I/O completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Completion {
-    Filled(FolioId),
-    Written(FolioId),
-}
-
 /// Transactions counted in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transactions {
@@ -124,8 +107,6 @@ struct Transactions {
 /// Threads, devices and daemons.
 struct PagingProgram {
     page_size: PageSize,
-    /// Pages of the largest request.
-    request_pages: u64,
     demand: Programs,
     processes: Vec<Process>,
     threads: Vec<Thread>,
@@ -134,21 +115,11 @@ struct PagingProgram {
     slice_ends: Vec<Time>,
     files: Vec<OpenFiles>,
     regions: Vec<Region>,
-    file_device: Device,
-    swap_device: Option<Device>,
-    /// For each folio being read, the time at which it is filled.
-    filled_at: Vec<Time>,
-    /// Folios of the request being submitted.
-    request: Vec<FolioId>,
-    completions: BinaryHeap<Reverse<(Time, Completion)>>,
+    io: BlockIo,
     kswapds: Kswapds,
-    flushers: Flushers,
     /// Pages set aside for the contents of RAM disks and zram, and for memory in use from the start.
     held_pages: Vec<Pfn>,
-    costs: PagingCosts,
     transactions: Transactions,
-    /// Bytes read from the device of files.
-    file_bytes_read: u64,
     /// Settings still to be written, last first.
     changes: Vec<SettingChange>,
     /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
@@ -157,14 +128,6 @@ struct PagingProgram {
     out_of_memory: bool,
     /// OOM kills: which processes, when and why.
     notes: Vec<String>,
-}
-
-fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
-    let index = id.index();
-    if filled_at.len() <= index {
-        filled_at.resize(index + 1, Time::ZERO);
-    }
-    filled_at[index] = completion;
 }
 
 /// Whether a thread goes on.
@@ -272,14 +235,6 @@ fn map_regions(system: &mut System, layout: &Layout, processes: &[Process]) -> V
     layout.regions.iter().map(region).collect()
 }
 
-/// Adds a swap area on a device.
-fn swapon(system: &mut System, device: &Device, mib: u64) {
-    let page_size = system.mm.parts.allocator.page_size();
-    let service = device.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
-    let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
-    system.mm.parts.swap.swapon(page_size.pages_of_mib(mib), itself);
-}
-
 /// Converts demand in pages of 4 KiB to pages of this size.
 fn pages_of(page_size: PageSize, parts: u64) -> u64 {
     page_size.pages_of_parts(0..parts).end
@@ -287,7 +242,6 @@ fn pages_of(page_size: PageSize, parts: u64) -> u64 {
 
 impl PagingProgram {
     fn new(boot: &Boot, spec: &Paging, system: &mut System) -> Result<PagingProgram, RunError> {
-        let device = |name: &String| boot.machine.devices.get(name).map(|figures| figures.device());
         let demand = spec.demand.start(|thread| boot.stream(Stream::Demand, thread));
         let demand = demand.map_err(|error| RunError::Demand(error.within("workload.demand")))?;
         let layout = demand.layout().clone();
@@ -296,16 +250,12 @@ impl PagingProgram {
         let processes = create_processes(system, spec, &layout);
         let files = open_files(system, spec, &layout);
         let regions = map_regions(system, &layout, &processes);
-        let swap_device = spec.swap.as_ref().and_then(device);
-        if let Some(swap) = &swap_device {
-            swapon(system, swap, spec.swap_mib);
-        }
-        let max_sectors_kb = system.mm.settings().max_sectors_kb;
+        let swap = spec.swap.as_deref().map(|device| (device, spec.swap_mib));
+        let io = BlockIo::new(boot.machine, &spec.files, swap, system);
         let mut changes = spec.changes.clone();
         changes.sort_by_key(|change| Reverse(change.milliseconds));
         let mut program = PagingProgram {
             page_size,
-            request_pages: (max_sectors_kb * 1024 / page_size.bytes()).max(1),
             demand,
             processes,
             threads: create_threads(&layout, page_size),
@@ -313,17 +263,10 @@ impl PagingProgram {
             slice_ends: vec![Time::ZERO; cpus],
             files,
             regions,
-            file_device: device(&spec.files).expect("checked: the machine has the device"),
-            swap_device,
-            filled_at: Vec::new(),
-            request: Vec::new(),
-            completions: BinaryHeap::new(),
+            io,
             kswapds: Kswapds::default(),
-            flushers: Flushers::default(),
             held_pages: Vec::new(),
-            costs: system.machine.costs.paging(),
             transactions: Transactions::default(),
-            file_bytes_read: 0,
             changes,
             drained: false,
             out_of_memory: false,
@@ -343,7 +286,7 @@ impl PagingProgram {
     ) -> Result<(), RunError> {
         let page_size = self.page_size;
         let pages: u64 = layout.files.iter().map(|file| pages_of(page_size, file.pages)).sum();
-        let on_disk = self.file_device.memory(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        let on_disk = self.io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         let wanted = on_disk + page_size.pages_of_mib(spec.held_mib);
         self.hold_pages(system, wanted);
         if (self.held_pages.len() as u64) < wanted {
@@ -368,9 +311,7 @@ impl PagingProgram {
 
     /// Sets aside as much memory as the contents of zram or a RAM disk for swap take now.
     fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
-        let Some(device) = &self.swap_device else { return };
-        let page = self.page_size.bytes();
-        let wanted = files + device.memory(system.mm.parts.swap.used() * page).div_ceil(page);
+        let wanted = files + self.io.memory_of_swap(system).div_ceil(self.page_size.bytes());
         self.hold_pages(system, wanted);
         while self.held_pages.len() as u64 > wanted
             && let Some(pfn) = self.held_pages.pop()
@@ -385,185 +326,6 @@ impl PagingProgram {
         while let Some(SettingChange { setting, value, .. }) = self.changes.pop_if(is_due) {
             system.mm.set(&setting, &value).expect("checked: the setting takes the value");
         }
-    }
-
-    /// Handles all completions up to `now`.
-    fn complete(&mut self, system: &mut System, cpu: Cpu, now: Time) {
-        while let Some(&Reverse((time, completion))) = self.completions.peek()
-            && time <= now
-        {
-            self.completions.pop();
-            match completion {
-                Completion::Filled(id) => system.mm.parts.lrus.end_read(id),
-                Completion::Written(id) => system.mm.enter(&mut system.machine, cpu).end_write(id),
-            }
-        }
-    }
-
-    /// Submits writes to devices: swapped-out folios one by one, the folios of a flusher as one request.
-    fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
-        let writes = system.mm.parts.page_cache.take_submitted_writes();
-        if writes.is_empty() {
-            return;
-        }
-        let bytes =
-            |system: &System, id: FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
-        let (files, swap): (Vec<FolioId>, Vec<FolioId>) =
-            writes.iter().partition(|&&id| system.mm.parts.lrus.is_of_file(id));
-        for id in swap {
-            let device = self.swap_device.as_mut().expect("what is written to swap has a device");
-            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
-            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-            self.completions.push(Reverse((service.completion, Completion::Written(id))));
-        }
-        if files.is_empty() {
-            return;
-        }
-        let now = system.machine.now(cpu);
-        let bytes = files.iter().map(|&id| bytes(system, id)).sum();
-        let service = self.file_device.submit(now, Direction::Write, bytes);
-        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-        if is_done_by_cpu(service, now) {
-            files.into_iter().for_each(|id| system.mm.enter(&mut system.machine, cpu).end_write(id));
-        } else {
-            let Written { folios, at } = self.flushers.submitted(files, service.completion);
-            self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
-        }
-    }
-
-    /// Submits the swap reads of page faults and khugepaged.
-    fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
-        while system.mm.parts.swap.take_submitted_swap_read(&mut self.request) {
-            let insert = self.costs.swap_in * self.request.len() as u64;
-            system.machine.charge(cpu, Category::PageFault, insert);
-            let bytes = self.request_bytes(system);
-            let device = self.swap_device.as_mut().expect("what was written to swap has a device");
-            let now = system.machine.now(cpu);
-            let service = device.submit(now, Direction::Read, bytes);
-            self.await_request(system, cpu, now, service);
-        }
-    }
-
-    /// Bytes of the request being submitted.
-    fn request_bytes(&self, system: &System) -> u64 {
-        let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
-        self.request.iter().map(pages).sum()
-    }
-
-    /// Notes when the folios of a request submitted at `now` will be filled.
-    fn await_request(&mut self, system: &mut System, cpu: Cpu, now: Time, service: Service) {
-        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-        let at_once = is_done_by_cpu(service, now);
-        for id in self.request.drain(..) {
-            if at_once {
-                system.mm.parts.lrus.end_read(id);
-            } else {
-                note_filling(&mut self.filled_at, id, service.completion);
-                self.completions.push(Reverse((service.completion, Completion::Filled(id))));
-            }
-        }
-    }
-
-    /// Makes a read call: copies cached pages and submits reads for missing ones. Returns when the last page
-    /// is filled.
-    fn read(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        (file, parts): (u32, Range<u64>),
-    ) -> Result<Time, OutOfMemory> {
-        let costs = self.costs;
-        let descriptors = &self.files[file as usize].descriptors;
-        let open = *descriptors.get(thread).unwrap_or(&descriptors[0]);
-        let pages = self.page_size.pages_of_parts(parts.clone());
-        let memcg = self.processes[self.threads[thread].process].memcg;
-        let count = (pages.end - pages.start) as u32;
-        let mut request = system.mm.parts.page_cache.begin_read(memcg, open, pages.start as u32, count);
-        let mut begin = parts.start;
-        let mut latest = Time::ZERO;
-        let mut previous = None;
-        system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
-        while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
-            self.submit_reads(system, cpu);
-            let (Read::Hit(id) | Read::Miss(id)) = read;
-            if system.mm.parts.lrus.is_locked(id) {
-                latest = latest.max(self.filled_at[id.index()]);
-            }
-            // Of the first and the last page, only the requested part is copied.
-            let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
-            let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
-            begin = end;
-            // A folio is looked up once for all its pages.
-            let lookup = if previous == Some(id) { Time::ZERO } else { costs.file_lookup };
-            previous = Some(id);
-            let copied = lookup + copy;
-            system.machine.work(cpu, Category::FileRead, copied);
-        }
-        Ok(latest)
-    }
-
-    /// Overwrites a page of a file. Returns until when the thread is throttled for dirtying too much, if it
-    /// is.
-    fn write(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        (file, part): (u32, u64),
-    ) -> Result<Option<Time>, OutOfMemory> {
-        let (file, index) = (self.files[file as usize].id, (part / self.page_size.parts()) as u32);
-        let thread = &mut self.threads[thread];
-        let memcg = self.processes[thread.process].memcg;
-        let write = system.mm.enter(&mut system.machine, cpu).write_page(memcg, file, index)?;
-        let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
-        let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
-        system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
-        let now = system.machine.now(cpu);
-        Ok(system.mm.enter(&mut system.machine, Cpu(0)).balance_dirty_pages_ratelimited(
-            &mut thread.dirtier,
-            file,
-            write.dirtied,
-            now,
-        ))
-    }
-
-    /// Submits reads of the pages found missing; adjacent pages are one request.
-    fn submit_reads(&mut self, system: &mut System, cpu: Cpu) {
-        while system.mm.parts.page_cache.take_submitted_read(&mut self.request) {
-            let insert = self.costs.file_insert * self.request.len() as u64;
-            system.machine.charge(cpu, Category::FileRead, insert);
-            let now = system.machine.now(cpu);
-            let bytes = self.request_bytes(system);
-            let service = self.file_device.submit(now, Direction::Read, bytes);
-            self.file_bytes_read += bytes;
-            self.await_request(system, cpu, now, service);
-        }
-    }
-
-    /// Touches a page. Returns until when the thread waits for it, if it must.
-    fn touch(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        region: Region,
-        page: u64,
-        write: bool,
-    ) -> Result<Option<Time>, OutOfMemory> {
-        let mm = self.processes[region.process].mm.expect("threads of who was killed do nothing");
-        let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, region.start + page, write)?;
-        let id = match touch {
-            Touch::Mapped => return Ok(None),
-            Touch::Minor => {
-                system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
-                return Ok(None);
-            }
-            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
-            Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
-        };
-        system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
-        self.submit_swap_reads(system, cpu);
-        Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
     /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.
@@ -593,6 +355,16 @@ impl PagingProgram {
         };
         let seconds = system.machine.now(cpu).seconds();
         self.notes.push(format!("out of memory at {seconds:.3} s: {cause}; killed: {}", ended.join(", ")));
+    }
+
+    fn memcg_of(&self, thread: usize) -> Memcg {
+        self.processes[self.threads[thread].process].memcg
+    }
+
+    /// The descriptor through which a thread reads a file.
+    fn descriptor(&self, thread: usize, file: u32) -> OpenFileId {
+        let descriptors = &self.files[file as usize].descriptors;
+        *descriptors.get(thread).unwrap_or(&descriptors[0])
     }
 
     /// Whether all threads are done.
@@ -646,13 +418,14 @@ impl PagingProgram {
             }
             Operation::Read { file, index, pages } => {
                 self.threads[thread].at = Some((operation, done));
-                let latest = self.read(system, cpu, thread, (file, index..index + u64::from(pages)))?;
+                let reader = (self.memcg_of(thread), self.descriptor(thread, file));
+                let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
                 self.threads[thread].at = None;
                 Ok(self.await_read(thread, latest))
             }
             Operation::Write { pages, .. } => {
                 if done == 0 {
-                    system.machine.charge(cpu, Category::FileWrite, self.costs.file_read_call);
+                    self.io.begin_write_call(system, cpu);
                 }
                 self.page_by_page(system, cpu, thread, (operation, done..pages))
             }
@@ -718,13 +491,15 @@ impl PagingProgram {
     ) -> Result<Option<Time>, OutOfMemory> {
         match operation {
             Operation::Write { file, index, .. } => {
-                let waits = self.write(system, cpu, thread, (file, index + u64::from(page)))?;
-                self.submit_writes(system, cpu);
-                Ok(waits)
+                let (memcg, file) = (self.memcg_of(thread), self.files[file as usize].id);
+                let dirtier = &mut self.threads[thread].dirtier;
+                self.io.write(system, cpu, (memcg, file, index + u64::from(page)), dirtier)
             }
             Operation::Touch { region, index, write, .. } => {
                 let at = (index + u64::from(page)) / self.page_size.parts();
-                self.touch(system, cpu, self.regions[region as usize], at, write)
+                let Region { process, start, .. } = self.regions[region as usize];
+                let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
+                self.io.touch(system, cpu, (mm, start + at), write)
             }
             _ => unreachable!("no other operation goes page by page"),
         }
@@ -761,7 +536,7 @@ impl PagingProgram {
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
             self.drained = false;
-            self.submit_writes(system, cpu);
+            self.io.submit_writes(system, cpu);
             if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
                 self.queues[cpu.index()].rotate_left(1);
                 self.slice_ends[cpu.index()] = system.machine.now(cpu) + SLICE;
@@ -774,55 +549,53 @@ impl PagingProgram {
     fn wait(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
         if self.threads[thread].state == State::Ready {
             self.threads[thread].state = State::Waiting(until);
-            let waited = self.costs.task_switch + self.costs.io_complete;
-            system.machine.charge(cpu, Category::BlockLayer, waited);
+            self.io.charge_wait(system, cpu);
         }
     }
 
     /// Handles a failed reclaim for a thread: it retries after the next completion, or the OOM killer runs.
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        self.submit_writes(system, cpu);
-        match self.completions.peek() {
-            Some(&Reverse((earliest, _))) => self.threads[thread].state = State::Waiting(earliest),
+        self.io.submit_writes(system, cpu);
+        match self.io.next_completion() {
+            Some(earliest) => self.threads[thread].state = State::Waiting(earliest),
             // Only dirty pages are left, and a flusher is about to write them.
-            None if self.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
+            None if self.io.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
                 let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
                 self.threads[thread].state = State::Waiting(soon);
             }
             // The only old pages may be in the LRU batches of other CPUs.
             None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
             None => {
-                let memcg = self.processes[self.threads[thread].process].memcg;
+                let memcg = self.memcg_of(thread);
                 match system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(memcg) {
                     Some(kill) => self.kill(system, cpu, &kill),
                     None => self.out_of_memory = true,
                 }
             }
         }
-        self.drained = self.completions.is_empty();
+        self.drained = self.io.next_completion().is_none();
     }
 }
 
 impl Program for PagingProgram {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let now = system.machine.now(cpu);
-        self.complete(system, cpu, now);
-        self.submit_swap_reads(system, cpu);
+        self.io.complete(system, cpu, now);
+        self.io.submit_swap_reads(system, cpu);
         if self.kswapds.step(system, cpu) {
             if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
                 self.kill(system, cpu, &kill);
             }
-            self.submit_writes(system, cpu);
+            self.io.submit_writes(system, cpu);
             return Step::Again;
         }
         if system.may_share(cpu) {
-            self.flushers.step(system, cpu, self.request_pages);
-            self.submit_writes(system, cpu);
+            self.io.step_flushers(system, cpu);
         }
         let thread = match self.choose(cpu, now) {
             Ok(thread) => thread,
             Err(until) => {
-                return match until.min(self.flushers.ready_at(system, cpu)) {
+                return match until.min(self.io.flushers.ready_at(system, cpu)) {
                     Time::NEVER => Step::Idle,
                     until if until <= now => Step::Again,
                     until => Step::Sleep(until),
@@ -834,7 +607,7 @@ impl Program for PagingProgram {
             return Step::Idle;
         }
         self.kswapds.wake(system, cpu);
-        self.flushers.wake(system, cpu, system.machine.now(cpu));
+        self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
     }
 
@@ -860,7 +633,7 @@ pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
     run_until(&mut system, &mut program, Time::ZERO..warm, files, &mut series);
     system.start_measuring(warm);
     program.transactions = Transactions::default();
-    program.file_bytes_read = 0;
+    program.io.start_measuring();
     let end = warm + milliseconds(spec.milliseconds);
     let end = run_until(&mut system, &mut program, warm..end, files, &mut series);
     if program.out_of_memory {
@@ -874,7 +647,7 @@ pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
     outcome.set(metric::TRANSACTIONS, done as f64);
     outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
     outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
-    outcome.set(metric::FILE_READ_RATE, program.file_bytes_read as f64 / 1e6 / seconds.max(1e-12));
+    outcome.set(metric::FILE_READ_RATE, program.io.file_bytes_read() as f64 / 1e6 / seconds.max(1e-12));
     // A run has a fixed length: a kernel that gets more done reads more and has more refaults.
     if done > 0 {
         let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
@@ -919,7 +692,7 @@ fn run_until(
         program.change_settings(system, time);
         time = times.end.min(time + UPKEEP);
         system.run(program, time);
-        program.flushers.wake(system, Cpu(0), time);
+        program.io.flushers.wake(system, Cpu(0), time);
         program.follow_swap(system, Cpu(0), files);
         system.mm.parts.lrus.flush_stats_periodically(time);
         if time >= sampled + SAMPLE_INTERVAL {

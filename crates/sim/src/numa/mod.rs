@@ -20,6 +20,7 @@ mod layout;
 mod report;
 
 use crate::kswapd::Kswapds;
+use crate::memory_access::{Access, Extent, MemoryAccesses, Span};
 use crate::outcome::Outcome;
 use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
@@ -145,14 +146,12 @@ struct Process {
 struct Thread {
     process: usize,
     stack: Vpn,
-    /// Pages left of the current operation.
-    pages: Range<Vpn>,
+    /// What is left of the current operation.
+    span: Span,
     /// Index of the area that they belong to.
     area: usize,
     /// Pages used in each area since the last update of the heat map.
     touched: Vec<u64>,
-    access: Access,
-    extent: Extent,
     waits: bool,
     /// For a kernel thread, the work left.
     kernel_work: Option<Time>,
@@ -163,49 +162,21 @@ impl Thread {
         Thread {
             process,
             stack: 0,
-            pages: 0..0,
+            span: Span::default(),
             area: 0,
             touched: Vec::new(),
-            access: Access::Write,
-            extent: Extent::Pages,
             waits: false,
             kernel_work: None,
         }
     }
 
     /// Starts accessing some pages of an area.
-    fn begin(&mut self, area: u32, pages: Range<Vpn>, access: Access, extent: Extent) {
-        (self.area, self.pages, self.access, self.extent) = (area as usize, pages, access, extent);
+    fn begin(&mut self, area: u32, span: Span) {
+        (self.area, self.span) = (area as usize, span);
         if self.touched.len() <= self.area {
             self.touched.resize(self.area + 1, 0);
         }
     }
-}
-
-/// How a thread accesses pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-}
-
-impl Access {
-    fn of(write: bool) -> Access {
-        if write { Access::Write } else { Access::Read }
-    }
-
-    fn is_write(self) -> bool {
-        self == Access::Write
-    }
-}
-
-/// How much of each page a thread accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// All of it.
-    Pages,
-    /// One cache line.
-    Lines,
 }
 
 /// Whether a thread goes on.
@@ -227,7 +198,7 @@ struct NumaProgram {
     processes: Vec<Process>,
     threads: Vec<Thread>,
     scheduler: Scheduler,
-    by_node: Vec<u64>,
+    accesses: MemoryAccesses,
     report: Report,
     running: usize,
     finished_at: Time,
@@ -266,7 +237,7 @@ impl NumaProgram {
             processes,
             threads: Vec::new(),
             scheduler,
-            by_node: vec![0; nodes],
+            accesses: MemoryAccesses::new(nodes),
             report: Report::default(),
             running: layout.threads.len(),
             finished_at: Time::ZERO,
@@ -445,57 +416,24 @@ impl NumaProgram {
         }
     }
 
-    /// Charges for the pages in `by_node` that a thread has accessed.
-    fn charge_pages(&mut self, system: &mut System, cpu: Cpu, extent: Extent) {
-        let here = system.machine.node(cpu);
-        for node in 0..self.by_node.len() {
-            let pages = std::mem::take(&mut self.by_node[node]);
-            if pages == 0 {
-                continue;
-            }
-            let node = Node(node as u8);
-            let near = match extent {
-                Extent::Lines => system.machine.own_memory_line(cpu) * pages,
-                Extent::Pages => system.machine.stream_alone(cpu, here, pages),
-            };
-            let took = match extent {
-                Extent::Lines => system.machine.memory_line(cpu, node) * pages,
-                Extent::Pages => system.machine.stream(cpu, node, pages),
-            };
-            let own = if node == here { took } else { took.min(near) };
-            system.machine.charge(cpu, Category::Program, own);
-            system.machine.charge(cpu, Category::RemoteMemory, took - own);
-            self.report.accesses(node == here, pages);
-        }
-    }
-
     /// Does the next part of the current operation of the thread on `cpu`.
     fn advance(&mut self, system: &mut System, cpu: Cpu, number: usize) -> Progress {
-        if self.threads[number].pages.is_empty() {
+        if self.threads[number].span.pages.is_empty() {
             return self.next_operation(system, cpu, number);
         }
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        let Thread { process, access, extent, .. } = self.threads[number];
+        let process = self.threads[number].process;
         let mm = self.processes[process].mm;
-        let pages = self.threads[number].pages.clone();
-        let from = pages.start;
-        let next =
-            system.mm.parts.sweep(&system.machine, cpu, mm, pages, access.is_write(), &mut self.by_node);
-        self.charge_pages(system, cpu, extent);
         let thread = &mut self.threads[number];
-        thread.pages.start = next;
-        thread.touched[thread.area] += next - from;
-        if next > from || system.mm.enter(&mut system.machine, cpu).wait_for_hint_fault(mm, next) {
-            return Progress::Goes;
+        let from = thread.span.pages.start;
+        let faults = self.accesses.advance(system, cpu, mm, &mut thread.span);
+        thread.touched[thread.area] += thread.span.pages.start - from;
+        let access = thread.span.access;
+        if let Some(page) = faults {
+            self.use_page(system, cpu, mm, page, access);
         }
-        if access.is_write() && system.mm.enter(&mut system.machine, cpu).lose_huge_page(mm, next) {
-            let cost = system.machine.costs.page_fault;
-            system.machine.work(cpu, Category::PageFault, cost);
-            return Progress::Goes;
-        }
-        self.use_page(system, cpu, mm, next, access);
         Progress::Goes
     }
 
@@ -538,11 +476,14 @@ impl NumaProgram {
         match operation {
             Operation::Stream { area, first, pages, write } => {
                 let first = at(area, first);
-                self.threads[number].begin(area, first..first + pages, Access::of(write), Extent::Pages);
+                let span =
+                    Span { pages: first..first + pages, access: Access::of(write), extent: Extent::Pages };
+                self.threads[number].begin(area, span);
             }
             Operation::Touch { area, page, write } => {
-                let first = at(area, page);
-                self.threads[number].begin(area, first..first + 1, Access::of(write), Extent::Lines);
+                let page = at(area, page);
+                let span = Span { pages: page..page + 1, access: Access::of(write), extent: Extent::Lines };
+                self.threads[number].begin(area, span);
             }
             Operation::Compute { nanoseconds } => {
                 system.machine.work(cpu, Category::Program, Time::from_nanoseconds(nanoseconds));
@@ -677,7 +618,7 @@ impl NumaProgram {
         own.areas.clear();
         (own.mm, own.first, own.data, own.alive) = (mm, task, data, 1);
         let thread = &mut self.threads[number];
-        (thread.stack, thread.pages) = (stack, 0..0);
+        (thread.stack, thread.span) = (stack, Span::default());
         self.scheduler.set_task(number, task);
         let now = system.machine.now(cpu);
         let to = self.scheduler.idlest_cpu(system, None);
@@ -697,7 +638,7 @@ impl Program for NumaProgram {
             if !system.may_share(cpu) || self.out_of_memory || now >= self.pause {
                 return Step::Again;
             }
-            self.report.sample(system, now);
+            self.report.sample(system, now, self.accesses.counted());
             if self.scheduler.is_tick_due(cpu, now) {
                 self.kswapds.wake(system, cpu);
                 self.tick(system, cpu, thread);
@@ -815,7 +756,7 @@ pub fn run(boot: &Boot, spec: &NumaThreads) -> Result<Outcome, RunError> {
     (0..program.threads.len()).for_each(|thread| program.note_touched(&mut system, thread));
     let cut_off = program.running;
     let end = if cut_off == 0 { program.finished_at } else { until };
-    let mut outcome = program.report.outcome(&system, end);
+    let mut outcome = program.report.outcome(&system, end, program.accesses.counted());
     outcome.notes.extend(program.demand.note().map(String::from));
     if cut_off > 0 {
         outcome.notes.push(format!("{cut_off} threads were cut off after {} ms", spec.milliseconds));

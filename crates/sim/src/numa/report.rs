@@ -23,8 +23,7 @@ const AREAS: usize = 8;
 /// What is recorded while threads run.
 #[derive(Default)]
 pub(super) struct Report {
-    /// Pages accessed: on other nodes, and on the thread's own.
-    accesses: [u64; 2],
+    /// Pages accessed when the last sample was taken.
     sampled: [u64; 2],
     next_sample: Time,
     series: Vec<Sample>,
@@ -32,22 +31,19 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub fn accesses(&mut self, local: bool, pages: u64) {
-        self.accesses[usize::from(local)] += pages;
-    }
-
     pub fn transaction(&mut self) {
         self.transactions += 1;
     }
 
-    /// Takes a sample of memory by node and of the share of local accesses, if one is due.
-    pub fn sample(&mut self, system: &System, now: Time) {
+    /// Takes a sample of memory by node and of the share of local accesses, if one is due. `accesses` are the pages accessed so
+    /// far: on other nodes, and on the thread's own.
+    pub fn sample(&mut self, system: &System, now: Time, accesses: [u64; 2]) {
         if now < self.next_sample {
             return;
         }
         self.next_sample = now + INTERVAL;
-        let [remote, local] = [0, 1].map(|at| self.accesses[at] - self.sampled[at]);
-        self.sampled = self.accesses;
+        let [remote, local] = [0, 1].map(|at| accesses[at] - self.sampled[at]);
+        self.sampled = accesses;
         let seconds = now.seconds();
         if remote + local > 0 {
             let value = 100.0 * local as f64 / (remote + local) as f64;
@@ -61,8 +57,8 @@ impl Report {
         }
     }
 
-    /// The results of a run that ended at `end`.
-    pub fn outcome(self, system: &System, end: Time) -> Outcome {
+    /// The results of a run that ended at `end`, with the pages accessed on other nodes and on the thread's own.
+    pub fn outcome(self, system: &System, end: Time, accesses: [u64; 2]) -> Outcome {
         let mut outcome = system.outcome(end);
         let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
             let of = Category::ALL.iter().filter(|&&category| wanted(category));
@@ -74,7 +70,7 @@ impl Report {
         let is_system = |category| !is_user(category) && category != Category::Idle;
         outcome.set(metric::SYSTEM_TIME, spent(&is_system));
         outcome.set(metric::SCORE, self.transactions as f64 / end.seconds().max(1e-9));
-        let [remote, local] = self.accesses.map(|pages| pages as f64);
+        let [remote, local] = accesses.map(|pages| pages as f64);
         outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote).max(1.0));
         let counted = |event| outcome.counters.get(event) as f64;
         let (faults, local) = (counted(Event::NumaHintFaults), counted(Event::NumaHintFaultsLocal));

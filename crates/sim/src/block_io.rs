@@ -1,0 +1,319 @@
+//! Files and memory that may have to come from a device: read and write calls, page faults, and the requests that they make.
+//!
+//! ```text
+//!   read, write, touch ──► page cache, page tables (mm) ──► folios to read or to write
+//!                                                               │ submit_reads, submit_swap_reads, submit_writes
+//!   the caller waits until a folio is filled ◄── completions ◄── device
+//! ```
+//!
+//! Who called waits for the pages that it asked for, not for those read ahead. RAM disks and zram do their work on the CPU that
+//! submits; what they complete is complete at once. Flushers (writeback kworkers) submit what they have chosen as one request,
+//! reclaim what it swaps out folio by folio.
+
+use crate::System;
+use crate::flushers::{Flushers, Written};
+use machine::costs::PagingCosts;
+use machine::storage::{Device, Direction, Service};
+use machine::{Cpu, PageSize, Profile, Time};
+use mm::Category;
+use mm::address_space::{MmId, Vpn};
+use mm::allocator::request::OutOfMemory;
+use mm::filemap::Read;
+use mm::folio::FolioId;
+use mm::memcontrol::Memcg;
+use mm::memory::Touch;
+use mm::readahead::OpenFileId;
+use mm::writeback::Dirtier;
+use mm::xarray::FileId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// Whether the CPU that submits a request at `now` also does the device's work (zram, RAM disks).
+fn is_done_by_cpu(service: Service, now: Time) -> bool {
+    service.completion <= now + service.cpu
+}
+
+/// An I/O completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Completion {
+    Filled(FolioId),
+    Written(FolioId),
+}
+
+/// The devices of a machine's files and swap, with what they are doing.
+pub(crate) struct BlockIo {
+    page_size: PageSize,
+    /// Pages of the largest request.
+    request_pages: u64,
+    file_device: Device,
+    swap_device: Option<Device>,
+    /// For each folio being read, the time at which it is filled.
+    filled_at: Vec<Time>,
+    /// Folios of the request being submitted.
+    request: Vec<FolioId>,
+    completions: BinaryHeap<Reverse<(Time, Completion)>>,
+    costs: PagingCosts,
+    /// Bytes read from the device of files since [`Self::start_measuring`].
+    file_bytes_read: u64,
+    /// The flushers, whose requests complete with the others.
+    pub flushers: Flushers,
+}
+
+fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
+    let index = id.index();
+    if filled_at.len() <= index {
+        filled_at.resize(index + 1, Time::ZERO);
+    }
+    filled_at[index] = completion;
+}
+
+impl BlockIo {
+    /// The devices of these names in the machine's profile: of files, and of swap with its size in MiB. A run is checked to name
+    /// only devices that the machine has.
+    pub fn new(machine: &Profile, files: &str, swap: Option<(&str, u64)>, system: &mut System) -> BlockIo {
+        let device = |name: &str| machine.devices.get(name).map(|figures| figures.device());
+        let page_size = system.mm.parts.allocator.page_size();
+        let swap_device = swap.and_then(|(name, mib)| {
+            let device = device(name)?;
+            swapon(system, &device, mib);
+            Some(device)
+        });
+        BlockIo {
+            page_size,
+            request_pages: (system.mm.settings().max_sectors_kb * 1024 / page_size.bytes()).max(1),
+            file_device: device(files).expect("checked: the machine has the device"),
+            swap_device,
+            filled_at: Vec::new(),
+            request: Vec::new(),
+            completions: BinaryHeap::new(),
+            costs: system.machine.costs.paging(),
+            file_bytes_read: 0,
+            flushers: Flushers::default(),
+        }
+    }
+
+    /// Memory in bytes that `bytes` of files take on their device, which is more than none for a RAM disk.
+    pub fn memory_of_files(&self, bytes: u64) -> u64 {
+        self.file_device.memory(bytes)
+    }
+
+    /// Memory in bytes that the contents of swap take now on their device.
+    pub fn memory_of_swap(&self, system: &System) -> u64 {
+        let used = system.mm.parts.swap.used() * self.page_size.bytes();
+        self.swap_device.as_ref().map_or(0, |device| device.memory(used))
+    }
+
+    /// Starts counting what is read.
+    pub fn start_measuring(&mut self) {
+        self.file_bytes_read = 0;
+    }
+
+    /// Bytes read from the device of files since measuring began.
+    pub fn file_bytes_read(&self) -> u64 {
+        self.file_bytes_read
+    }
+
+    /// When the next request completes, if one is in flight.
+    pub fn next_completion(&self) -> Option<Time> {
+        self.completions.peek().map(|&Reverse((time, _))| time)
+    }
+
+    /// Handles all completions up to `now`.
+    pub fn complete(&mut self, system: &mut System, cpu: Cpu, now: Time) {
+        while let Some(&Reverse((time, completion))) = self.completions.peek()
+            && time <= now
+        {
+            self.completions.pop();
+            match completion {
+                Completion::Filled(id) => system.mm.parts.lrus.end_read(id),
+                Completion::Written(id) => system.mm.enter(&mut system.machine, cpu).end_write(id),
+            }
+        }
+    }
+
+    /// Lets a flusher on `cpu` that can go on choose its next request, and submits it.
+    pub fn step_flushers(&mut self, system: &mut System, cpu: Cpu) {
+        self.flushers.step(system, cpu, self.request_pages);
+        self.submit_writes(system, cpu);
+    }
+
+    /// Submits writes to devices: swapped-out folios one by one, the folios of a flusher as one request.
+    pub fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
+        let writes = system.mm.parts.page_cache.take_submitted_writes();
+        if writes.is_empty() {
+            return;
+        }
+        let bytes =
+            |system: &System, id: FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
+        let (files, swap): (Vec<FolioId>, Vec<FolioId>) =
+            writes.iter().partition(|&&id| system.mm.parts.lrus.is_of_file(id));
+        for id in swap {
+            let device = self.swap_device.as_mut().expect("what is written to swap has a device");
+            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
+            system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+            self.completions.push(Reverse((service.completion, Completion::Written(id))));
+        }
+        if files.is_empty() {
+            return;
+        }
+        let now = system.machine.now(cpu);
+        let bytes = files.iter().map(|&id| bytes(system, id)).sum();
+        let service = self.file_device.submit(now, Direction::Write, bytes);
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        if is_done_by_cpu(service, now) {
+            files.into_iter().for_each(|id| system.mm.enter(&mut system.machine, cpu).end_write(id));
+        } else {
+            let Written { folios, at } = self.flushers.submitted(files, service.completion);
+            self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
+        }
+    }
+
+    /// Submits the swap reads of page faults and khugepaged.
+    pub fn submit_swap_reads(&mut self, system: &mut System, cpu: Cpu) {
+        while system.mm.parts.swap.take_submitted_swap_read(&mut self.request) {
+            let insert = self.costs.swap_in * self.request.len() as u64;
+            system.machine.charge(cpu, Category::PageFault, insert);
+            let bytes = self.request_bytes(system);
+            let device = self.swap_device.as_mut().expect("what was written to swap has a device");
+            let now = system.machine.now(cpu);
+            let service = device.submit(now, Direction::Read, bytes);
+            self.await_request(system, cpu, now, service);
+        }
+    }
+
+    /// Submits reads of the pages found missing; adjacent pages are one request.
+    fn submit_reads(&mut self, system: &mut System, cpu: Cpu) {
+        while system.mm.parts.page_cache.take_submitted_read(&mut self.request) {
+            let insert = self.costs.file_insert * self.request.len() as u64;
+            system.machine.charge(cpu, Category::FileRead, insert);
+            let now = system.machine.now(cpu);
+            let bytes = self.request_bytes(system);
+            let service = self.file_device.submit(now, Direction::Read, bytes);
+            self.file_bytes_read += bytes;
+            self.await_request(system, cpu, now, service);
+        }
+    }
+
+    /// Bytes of the request being submitted.
+    fn request_bytes(&self, system: &System) -> u64 {
+        let pages = |&id: &FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
+        self.request.iter().map(pages).sum()
+    }
+
+    /// Notes when the folios of a request submitted at `now` will be filled.
+    fn await_request(&mut self, system: &mut System, cpu: Cpu, now: Time, service: Service) {
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+        let at_once = is_done_by_cpu(service, now);
+        for id in self.request.drain(..) {
+            if at_once {
+                system.mm.parts.lrus.end_read(id);
+            } else {
+                note_filling(&mut self.filled_at, id, service.completion);
+                self.completions.push(Reverse((service.completion, Completion::Filled(id))));
+            }
+        }
+    }
+
+    /// Charges for entering and leaving a read or write call.
+    pub fn begin_write_call(&self, system: &mut System, cpu: Cpu) {
+        system.machine.charge(cpu, Category::FileWrite, self.costs.file_read_call);
+    }
+
+    /// Makes a read call of a task in `memcg`: copies cached pages and submits reads for missing ones. `parts` is the range in
+    /// pages of 4 KiB. Returns when the last page is filled; `Time::ZERO` if all were cached.
+    pub fn read(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        (memcg, open): (Memcg, OpenFileId),
+        parts: Range<u64>,
+    ) -> Result<Time, OutOfMemory> {
+        let costs = self.costs;
+        let pages = self.page_size.pages_of_parts(parts.clone());
+        let count = (pages.end - pages.start) as u32;
+        let mut request = system.mm.parts.page_cache.begin_read(memcg, open, pages.start as u32, count);
+        let mut begin = parts.start;
+        let mut latest = Time::ZERO;
+        let mut previous = None;
+        system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
+        while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
+            self.submit_reads(system, cpu);
+            let (Read::Hit(id) | Read::Miss(id)) = read;
+            if system.mm.parts.lrus.is_locked(id) {
+                latest = latest.max(self.filled_at[id.index()]);
+            }
+            // Of the first and the last page, only the requested part is copied.
+            let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
+            let copy = system.machine.costs.page_copy.fraction(end - begin, self.page_size.parts());
+            begin = end;
+            // A folio is looked up once for all its pages.
+            let lookup = if previous == Some(id) { Time::ZERO } else { costs.file_lookup };
+            previous = Some(id);
+            let copied = lookup + copy;
+            system.machine.work(cpu, Category::FileRead, copied);
+        }
+        Ok(latest)
+    }
+
+    /// Overwrites a page of 4 KiB of a file, for a task in `memcg`. Returns until when the task is throttled for dirtying too
+    /// much, if it is.
+    pub fn write(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        (memcg, file, part): (Memcg, FileId, u64),
+        dirtier: &mut Dirtier,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let index = (part / self.page_size.parts()) as u32;
+        let write = system.mm.enter(&mut system.machine, cpu).write_page(memcg, file, index)?;
+        let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
+        let copy = system.machine.costs.page_copy.fraction(1, self.page_size.parts());
+        system.machine.work(cpu, Category::FileWrite, self.costs.file_write + insert + copy);
+        let now = system.machine.now(cpu);
+        let throttled = system.mm.enter(&mut system.machine, Cpu(0)).balance_dirty_pages_ratelimited(
+            dirtier,
+            file,
+            write.dirtied,
+            now,
+        );
+        self.submit_writes(system, cpu);
+        Ok(throttled)
+    }
+
+    /// Touches a page of anonymous memory. Returns until when the task waits for it, if it must.
+    pub fn touch(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        (mm, page): (MmId, Vpn),
+        write: bool,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, page, write)?;
+        let id = match touch {
+            Touch::Mapped => return Ok(None),
+            Touch::Minor => {
+                system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+                return Ok(None);
+            }
+            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
+            Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
+        };
+        system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+        self.submit_swap_reads(system, cpu);
+        Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
+    }
+
+    /// Charges for a task that goes to sleep for I/O, and for the interrupt and the switch back to it.
+    pub fn charge_wait(&self, system: &mut System, cpu: Cpu) {
+        system.machine.charge(cpu, Category::BlockLayer, self.costs.task_switch + self.costs.io_complete);
+    }
+}
+
+/// Adds a swap area on a device.
+fn swapon(system: &mut System, device: &Device, mib: u64) {
+    let page_size = system.mm.parts.allocator.page_size();
+    let service = device.clone().submit(Time::ZERO, Direction::Write, page_size.bytes());
+    let itself = is_done_by_cpu(service, Time::ZERO).then_some(service.cpu);
+    system.mm.parts.swap.swapon(page_size.pages_of_mib(mib), itself);
+}
