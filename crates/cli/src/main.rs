@@ -19,6 +19,7 @@ mod list;
 mod mrc;
 mod number;
 mod plot;
+mod programs;
 mod progress;
 mod published;
 mod record;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
+use crate::programs::programs;
 use crate::series::{series, tables};
 use crate::study::hint;
 use crate::sweep::sweep;
@@ -16,7 +17,7 @@ use mm::huge_memory::stats::MthpStats;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::Metric;
-use sim::outcome::AreaHeat;
+use sim::outcome::{AreaHeat, ProgramOutcome};
 use std::collections::BTreeMap;
 
 const VARIANTS: &str = "Variants or releases, separated by commas [default: the scenario's first one]";
@@ -67,6 +68,8 @@ struct RunView<'a> {
     series: BTreeMap<&'a str, Vec<[f64; 2]>>,
     #[serde(skip_serializing_if = "<[AreaHeat]>::is_empty")]
     areas: &'a [AreaHeat],
+    #[serde(skip_serializing_if = "<[ProgramOutcome]>::is_empty")]
+    programs: &'a [ProgramOutcome],
 }
 
 impl<'a> From<&'a Record> for RunView<'a> {
@@ -84,6 +87,7 @@ impl<'a> From<&'a Record> for RunView<'a> {
             notes: &record.notes,
             series: series(record),
             areas: &record.areas,
+            programs: &record.programs,
         }
     }
 }
@@ -109,12 +113,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         });
     }
     terminal::print(&format!(
-        "{} on {}: {}\n\n{}{}{}{}{}",
+        "{} on {}: {}\n\n{}{}{}{}{}{}",
         experiment.scenario.name,
         experiment.machine.name,
         experiment.scenario.description,
         grid(&records).render(),
         notes(&records),
+        programs(&records),
         tables(&records),
         heat_maps(&records),
         hint(&experiment.scenario.name)

@@ -184,12 +184,13 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
     "speedometer", "chromium-table", "chromium-chart", "chromium-editor", "redis-snapshot", "jvm-growth", "kbuild-folios",
+    "shared-host",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
     "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
     "e7-8895-8s", "milan-vm-252", "epyc-7k62-32g", "epyc-7k62-vm", "i7-9700", "numa-256", "tiered-2n",
-    "ampere-altra", "ampere-altra-16k", "ampere-altra-64k", "qemu-2n", "qemu-4n",
+    "ampere-altra", "ampere-altra-16k", "ampere-altra-64k", "qemu-2n", "qemu-4n", "host-2s-224",
 );
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -290,6 +291,11 @@ impl Scenario {
                     self.refuse(Misfit::OutOfRange(wrong))
                 })?;
             }
+        }
+        if let Workload::Host(host) = &self.workload {
+            let wrong =
+                host.check_events(Settings::new(machine.page_size)).map_err(|wrong| wrong.within("workload"));
+            wrong.map_err(|wrong| self.refuse(Misfit::OutOfRange(wrong)))?;
         }
         for name in changes.keys() {
             if let Some(reason) = why_not_applicable(name, self.workload.kind()) {

@@ -15,7 +15,6 @@ use crate::flushers::{Flushers, Written};
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Profile, Time};
-use mm::Category;
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::filemap::Read;
@@ -25,6 +24,7 @@ use mm::memory::Touch;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
+use mm::{Category, Event};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -39,6 +39,34 @@ fn is_done_by_cpu(service: Service, now: Time) -> bool {
 enum Completion {
     Filled(FolioId),
     Written(FolioId),
+}
+
+/// The read calls of a thread that are in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadsInFlight {
+    /// How many there may be.
+    most: usize,
+    /// When they complete, earliest first.
+    completions: BinaryHeap<Reverse<Time>>,
+}
+
+impl ReadsInFlight {
+    pub fn new(most: usize) -> ReadsInFlight {
+        ReadsInFlight { most, completions: BinaryHeap::new() }
+    }
+
+    /// Adds a call that completes at `latest`, or has completed if that is `Time::ZERO`. Returns until when the thread waits; it
+    /// goes on as long as it may have more in flight.
+    pub fn add(&mut self, latest: Time) -> Option<Time> {
+        if latest == Time::ZERO {
+            return None;
+        }
+        self.completions.push(Reverse(latest));
+        if self.completions.len() < self.most {
+            return None;
+        }
+        self.completions.pop().map(|Reverse(earliest)| earliest)
+    }
 }
 
 /// The devices of a machine's files and swap, with what they are doing.
@@ -98,10 +126,10 @@ impl BlockIo {
         self.file_device.memory(bytes)
     }
 
-    /// Memory in bytes that the contents of swap take now on their device.
-    pub fn memory_of_swap(&self, system: &System) -> u64 {
+    /// Memory in bytes that the contents of swap take now on their device; `None` without swap.
+    pub fn memory_of_swap(&self, system: &System) -> Option<u64> {
         let used = system.mm.parts.swap.used() * self.page_size.bytes();
-        self.swap_device.as_ref().map_or(0, |device| device.memory(used))
+        self.swap_device.as_ref().map(|device| device.memory(used))
     }
 
     /// Starts counting what is read.
@@ -289,9 +317,13 @@ impl BlockIo {
         (mm, page): (MmId, Vpn),
         write: bool,
     ) -> Result<Option<Time>, OutOfMemory> {
+        let hints = system.mm.counters().get(Event::NumaHintFaults);
         let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, page, write)?;
+        // Hint faults have a cost of their own, which was charged.
+        let was_hint = system.mm.counters().get(Event::NumaHintFaults) > hints;
         let id = match touch {
             Touch::Mapped => return Ok(None),
+            Touch::Minor if was_hint => return Ok(None),
             Touch::Minor => {
                 system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
                 return Ok(None);

@@ -57,6 +57,7 @@ impl Workload {
             }
             Workload::Numa(w) => w.program.check().map_err(|wrong| wrong.within("workload.program")),
             Workload::Paging(w) => w.check().map_err(|wrong| wrong.within("workload")),
+            Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::Mappings(w) if w.program.recordings() == 0 => {
                 wrong("program", "[]".into(), "at least one recording")
@@ -127,7 +128,11 @@ fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfi
 fn has_any_page_size(workload: &Workload) -> bool {
     matches!(
         workload,
-        Workload::PageFault(_) | Workload::Paging(_) | Workload::LongRunning(_) | Workload::Mappings(_)
+        Workload::PageFault(_)
+            | Workload::Paging(_)
+            | Workload::LongRunning(_)
+            | Workload::Mappings(_)
+            | Workload::Host(_)
     )
 }
 
@@ -165,6 +170,10 @@ impl Run {
                 )
             }
             Workload::Paging(w) => check_devices(w, machine),
+            Workload::Host(w) => {
+                w.check_machine(machine).map_err(|wrong| Misfit::OutOfRange(wrong.within("workload")))?;
+                check_memory(machine, "held_mib", w.held_mib)
+            }
             Workload::Numa(w) => w.check_fit(machine),
             Workload::Mappings(w) => self.check_seed(&w.program),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),

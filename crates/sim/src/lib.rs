@@ -15,6 +15,8 @@ pub mod boot;
 mod error;
 mod fit;
 mod flushers;
+mod held_pages;
+pub mod host;
 pub mod kbuild;
 mod kernel_choice;
 pub mod kernel_writes;
@@ -24,6 +26,7 @@ pub mod mappings;
 mod memory_access;
 pub mod metric;
 pub mod numa;
+mod oom;
 pub mod outcome;
 pub mod page_cache;
 pub mod page_fault;
@@ -103,6 +106,7 @@ pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> 
         Workload::Numa(spec) => numa::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Mappings(spec) => mappings::run(boot, spec),
+        Workload::Host(spec) => host::run(boot, spec),
     }
 }
 

@@ -10,10 +10,11 @@
 //! Time that memory takes because it is on another node is accounted apart (`RemoteMemory`).
 
 use crate::System;
-use machine::{Cpu, Node};
+use machine::{Cpu, Node, Time};
 use mm::Category;
 use mm::address_space::{MmId, Vpn};
 use std::ops::Range;
+use workload::tasks::Extent;
 
 /// How a thread accesses pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +31,6 @@ impl Access {
     pub fn is_write(self) -> bool {
         self == Access::Write
     }
-}
-
-/// How much of each page a thread accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All of it.
-    Pages,
-    /// One cache line.
-    Lines,
 }
 
 /// Pages that a thread is about to access, in order.
@@ -73,7 +65,7 @@ impl MemoryAccesses {
         self.counted
     }
 
-    /// Goes on with a span in the address space `mm`. Returns the page that has to fault before it can go on, if one has to.
+    /// Goes on with a span in the address space `mm` whose accesses take time. Returns the page that has to fault before it can go on, if one has to.
     pub fn advance(&mut self, system: &mut System, cpu: Cpu, mm: MmId, span: &mut Span) -> Option<Vpn> {
         let Span { pages, access, extent } = span.clone();
         let from = pages.start;
@@ -101,13 +93,13 @@ impl MemoryAccesses {
                 continue;
             }
             let node = Node(node as u8);
-            let near = match extent {
-                Extent::Lines => system.machine.own_memory_line(cpu) * pages,
-                Extent::Pages => system.machine.stream_alone(cpu, here, pages),
-            };
-            let took = match extent {
-                Extent::Lines => system.machine.memory_line(cpu, node) * pages,
-                Extent::Pages => system.machine.stream(cpu, node, pages),
+            let machine = &mut system.machine;
+            let (near, took) = match extent {
+                Extent::Lines => {
+                    (machine.own_memory_line(cpu) * pages, machine.memory_line(cpu, node) * pages)
+                }
+                Extent::Pages => (machine.stream_alone(cpu, here, pages), machine.stream(cpu, node, pages)),
+                Extent::Nothing => (Time::ZERO, Time::ZERO),
             };
             let own = if node == here { took } else { took.min(near) };
             system.machine.charge(cpu, Category::Program, own);

@@ -67,6 +67,25 @@ pub struct ThreadHeat {
     pub remote_faults: u64,
 }
 
+/// What one program of several did.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct ProgramOutcome {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Transactions that it has completed.
+    pub transactions: u64,
+    /// Transactions a second of virtual time.
+    pub transaction_rate: f64,
+    /// Latency of a transaction in microseconds, by quantile: `p50`, `p99`, `p99.9` and `max`. Empty without transactions.
+    pub latency_us: BTreeMap<String, f64>,
+    /// CPU seconds while its threads ran, by [`mm::Category::name`]; those of 0 are left out.
+    pub cpu_seconds: BTreeMap<String, f64>,
+    /// Threads that have ended.
+    pub threads_ended: u64,
+    /// Processes that the OOM killer has killed.
+    pub processes_killed: u64,
+}
+
 /// The results of one run: one workload, one machine, one kernel, one seed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -90,6 +109,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// For threads on several nodes, the VMAs that were used or scanned most.
     pub areas: Vec<AreaHeat>,
+    /// Where several programs run, each of them.
+    pub programs: Vec<ProgramOutcome>,
 }
 
 impl Outcome {

@@ -17,9 +17,11 @@
 //! The contents of RAM disks and zram take memory of the machine: pages are set aside as they fill up. So are
 //! pages for the kernel and for programs that are not modelled.
 
-use crate::block_io::BlockIo;
+use crate::block_io::{BlockIo, ReadsInFlight};
+use crate::held_pages::HeldPages;
 use crate::kswapd::Kswapds;
 use crate::metric;
+use crate::oom;
 use crate::outcome::{Outcome, Sample};
 use crate::random::Stream;
 use crate::{Boot, Program, RunError, Step, System};
@@ -28,14 +30,13 @@ use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
-use mm::oom_kill::{OomCause, OomKill};
+use mm::oom_kill::OomKill;
 use mm::readahead::OpenFileId;
-use mm::watermark::Reserves;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
-use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
+use mm::{Category, Event};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use workload::demand::spec::{DemandSpec, Paging, Program as Programs, SettingChange};
 use workload::demand::{self, Demand, Descriptor, Layout, Operation};
@@ -61,10 +62,7 @@ struct Thread {
     /// Index into `PagingProgram::processes`.
     process: usize,
     state: State,
-    /// Read calls that may be in flight.
-    outstanding: usize,
-    /// Completion times of the reads in flight, earliest first.
-    under_way: BinaryHeap<Reverse<Time>>,
+    reads: ReadsInFlight,
     /// The operation in progress, and how many of its pages are done.
     at: Option<(Operation, u32)>,
     /// Its dirtying state for `balance_dirty_pages`.
@@ -117,8 +115,8 @@ struct PagingProgram {
     regions: Vec<Region>,
     io: BlockIo,
     kswapds: Kswapds,
-    /// Pages set aside for the contents of RAM disks and zram, and for memory in use from the start.
-    held_pages: Vec<Pfn>,
+    /// For the contents of RAM disks and zram, and for memory in use from the start.
+    held: HeldPages,
     transactions: Transactions,
     /// Settings still to be written, last first.
     changes: Vec<SettingChange>,
@@ -180,8 +178,7 @@ fn create_threads(layout: &Layout, page_size: PageSize) -> Vec<Thread> {
         Thread {
             process: thread.process as usize,
             state: if start == Time::ZERO { State::Ready } else { State::Waiting(start) },
-            outstanding: thread.outstanding as usize,
-            under_way: BinaryHeap::new(),
+            reads: ReadsInFlight::new(thread.outstanding as usize),
             at: None,
             dirtier: Dirtier::new(page_size),
             transaction_start: start,
@@ -236,7 +233,7 @@ fn map_regions(system: &mut System, layout: &Layout, processes: &[Process]) -> V
 }
 
 /// Converts demand in pages of 4 KiB to pages of this size.
-fn pages_of(page_size: PageSize, parts: u64) -> u64 {
+pub(crate) fn pages_of(page_size: PageSize, parts: u64) -> u64 {
     page_size.pages_of_parts(0..parts).end
 }
 
@@ -254,7 +251,10 @@ impl PagingProgram {
         let io = BlockIo::new(boot.machine, &spec.files, swap, system);
         let mut changes = spec.changes.clone();
         changes.sort_by_key(|change| Reverse(change.milliseconds));
-        let mut program = PagingProgram {
+        let pages: u64 = layout.files.iter().map(|file| pages_of(page_size, file.pages)).sum();
+        let on_disk = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        let held = HeldPages::new(boot, system, on_disk + page_size.pages_of_mib(spec.held_mib))?;
+        Ok(PagingProgram {
             page_size,
             demand,
             processes,
@@ -265,59 +265,13 @@ impl PagingProgram {
             regions,
             io,
             kswapds: Kswapds::default(),
-            held_pages: Vec::new(),
+            held,
             transactions: Transactions::default(),
             changes,
             drained: false,
             out_of_memory: false,
             notes: Vec::new(),
-        };
-        program.hold_from_the_start(boot, spec, system, &layout)?;
-        Ok(program)
-    }
-
-    /// Sets aside the memory of RAM disks that hold files, and memory in use from the start.
-    fn hold_from_the_start(
-        &mut self,
-        boot: &Boot,
-        spec: &Paging,
-        system: &mut System,
-        layout: &Layout,
-    ) -> Result<(), RunError> {
-        let page_size = self.page_size;
-        let pages: u64 = layout.files.iter().map(|file| pages_of(page_size, file.pages)).sum();
-        let on_disk = self.io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
-        let wanted = on_disk + page_size.pages_of_mib(spec.held_mib);
-        self.hold_pages(system, wanted);
-        if (self.held_pages.len() as u64) < wanted {
-            let mib = page_size.mib_of_pages(wanted) as u64;
-            return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
-        }
-        Ok(())
-    }
-
-    /// Sets aside pages until there are `wanted` in all, or no more are free.
-    fn hold_pages(&mut self, system: &mut System, wanted: u64) {
-        // zram and brd allocate while memory is being reclaimed, so they may use reserves.
-        let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
-        let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
-        while (self.held_pages.len() as u64) < wanted {
-            match system.alloc(Cpu(0), &request) {
-                Some(pfn) => self.held_pages.push(pfn),
-                None => break,
-            }
-        }
-    }
-
-    /// Sets aside as much memory as the contents of zram or a RAM disk for swap take now.
-    fn follow_swap(&mut self, system: &mut System, cpu: Cpu, files: u64) {
-        let wanted = files + self.io.memory_of_swap(system).div_ceil(self.page_size.bytes());
-        self.hold_pages(system, wanted);
-        while self.held_pages.len() as u64 > wanted
-            && let Some(pfn) = self.held_pages.pop()
-        {
-            system.free(cpu, pfn, 0);
-        }
+        })
     }
 
     /// Writes the settings that are due at `now`.
@@ -343,18 +297,8 @@ impl PagingProgram {
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
             ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(freed.pages())));
         }
-        let cause = match kill.cause {
-            OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
-            OomCause::MemoryMax(memcg) => {
-                format!(
-                    "a memory.max of {:.1} MiB and nothing to reclaim",
-                    mib(system.mm.parts.lrus.memcg(memcg).max)
-                )
-            }
-            OomCause::MinTtl => "everything is younger than lru_gen/min_ttl_ms".to_string(),
-        };
-        let seconds = system.machine.now(cpu).seconds();
-        self.notes.push(format!("out of memory at {seconds:.3} s: {cause}; killed: {}", ended.join(", ")));
+        let now = system.machine.now(cpu);
+        self.notes.push(oom::note(system, now, kill, &ended));
     }
 
     fn memcg_of(&self, thread: usize) -> Memcg {
@@ -421,7 +365,7 @@ impl PagingProgram {
                 let reader = (self.memcg_of(thread), self.descriptor(thread, file));
                 let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
                 self.threads[thread].at = None;
-                Ok(self.await_read(thread, latest))
+                Ok(self.threads[thread].reads.add(latest).map_or(Progress::Goes, Progress::Waits))
             }
             Operation::Write { pages, .. } => {
                 if done == 0 {
@@ -444,21 +388,6 @@ impl PagingProgram {
         self.transactions.done += 1;
         self.transactions.time += now.saturating_sub(start);
         self.transactions.last = self.transactions.last.max(now);
-    }
-
-    /// Accounts for a read call that completes at `latest`. The thread goes on until it has as many reads in
-    /// flight as it may.
-    fn await_read(&mut self, thread: usize, latest: Time) -> Progress {
-        if latest == Time::ZERO {
-            return Progress::Goes;
-        }
-        let waiting = &mut self.threads[thread];
-        waiting.under_way.push(Reverse(latest));
-        if waiting.under_way.len() < waiting.outstanding {
-            return Progress::Goes;
-        }
-        let Reverse(earliest) = waiting.under_way.pop().expect("one was pushed");
-        Progress::Waits(earliest)
     }
 
     /// Writes or touches the remaining pages of an operation, until the thread has to wait. Records its
@@ -624,18 +553,17 @@ impl Program for PagingProgram {
 pub fn run(boot: &Boot, spec: &Paging) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
     let mut program = PagingProgram::new(boot, spec, &mut system)?;
-    let files = program.held_pages.len() as u64;
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);
     }
     let mut series = Vec::new();
     let warm = milliseconds(spec.warm_milliseconds);
-    run_until(&mut system, &mut program, Time::ZERO..warm, files, &mut series);
+    run_until(&mut system, &mut program, Time::ZERO..warm, &mut series);
     system.start_measuring(warm);
     program.transactions = Transactions::default();
     program.io.start_measuring();
     let end = warm + milliseconds(spec.milliseconds);
-    let end = run_until(&mut system, &mut program, warm..end, files, &mut series);
+    let end = run_until(&mut system, &mut program, warm..end, &mut series);
     if program.out_of_memory {
         return Err(RunError::OutOfMemory);
     }
@@ -683,7 +611,6 @@ fn run_until(
     system: &mut System,
     program: &mut PagingProgram,
     times: Range<Time>,
-    files: u64,
     series: &mut Vec<Sample>,
 ) -> Time {
     let mut time = times.start;
@@ -693,7 +620,7 @@ fn run_until(
         time = times.end.min(time + UPKEEP);
         system.run(program, time);
         program.io.flushers.wake(system, Cpu(0), time);
-        program.follow_swap(system, Cpu(0), files);
+        program.held.follow_swap(system, Cpu(0), &program.io);
         system.mm.parts.lrus.flush_stats_periodically(time);
         if time >= sampled + SAMPLE_INTERVAL {
             sampled = time;
@@ -731,7 +658,7 @@ fn sample(series: &mut Vec<Sample>, now: Time, system: &System, program: &Paging
 }
 
 /// Memory at the end, as free(1) shows it.
-fn set_memory(outcome: &mut Outcome, system: &System) {
+pub(crate) fn set_memory(outcome: &mut Outcome, system: &System) {
     let mm = &system.mm;
     let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);
     let total: u64 = mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum();

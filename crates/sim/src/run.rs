@@ -11,6 +11,7 @@
 //! the simulation.
 
 use crate::boot::Boot;
+use crate::host::HostPrograms;
 use crate::kbuild::KernelBuild;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::kernel_writes::KernelWrites;
@@ -52,6 +53,8 @@ workload::kinds! {
         "long-running" LongRunning(LongRunning),
         /// A program whose mappings and first touches were recorded.
         "mappings" Mappings(RecordedMappings),
+        /// Several programs on one machine.
+        "host" Host(HostPrograms),
     }
 }
 
@@ -124,6 +127,7 @@ impl Workload {
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
             Workload::Paging(w) => return w.figures_mut(),
+            Workload::Host(w) => return w.figures_mut(),
             Workload::Numa(w) => return w.program.figures_mut(),
             Workload::Kbuild(w) => {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]

@@ -70,5 +70,6 @@ pub mod output;
 mod parquet_file;
 pub mod process;
 pub mod table;
+pub mod tasks;
 pub mod threads;
 pub mod trace;

@@ -1,7 +1,7 @@
 //! A run with its outcome, as it is stored.
 
 use sim::Run;
-use sim::outcome::{AreaHeat, Outcome};
+use sim::outcome::{AreaHeat, Outcome, ProgramOutcome};
 use std::collections::BTreeMap;
 
 /// A run and its outcome.
@@ -30,6 +30,8 @@ pub struct Record {
     pub notes: Vec<String>,
     /// The VMAs that were used or scanned most.
     pub areas: Vec<AreaHeat>,
+    /// Where several programs run, each of them.
+    pub programs: Vec<ProgramOutcome>,
 }
 
 /// A sample of a series.
@@ -75,6 +77,7 @@ impl Record {
                 .collect(),
             notes: outcome.notes.clone(),
             areas: outcome.areas.clone(),
+            programs: outcome.programs.clone(),
         }
     }
 }

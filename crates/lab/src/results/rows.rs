@@ -31,6 +31,7 @@ mod kind {
     pub const HISTOGRAM: &str = "histogram";
     pub const NOTE: &str = "note";
     pub const AREA: &str = "area";
+    pub const PROGRAM: &str = "program";
 }
 
 const DESCRIPTION: &str = "description";
@@ -92,11 +93,8 @@ impl<'a> Row<'a> {
 
 /// The rows of the `record` that `program` made of `described`.
 pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record) -> Rows {
-    let areas: Vec<String> = record
-        .areas
-        .iter()
-        .map(|area| serde_json::to_string(area).expect("numbers and texts are JSON"))
-        .collect();
+    let areas = texts(&record.areas);
+    let programs = texts(&record.programs);
     let mut rows: Vec<(&str, &str, Row)> = vec![
         (kind::RUN, DESCRIPTION, Row::text(&described.description)),
         (kind::RUN, VIRTUAL_SECONDS, Row::value(record.virtual_seconds)),
@@ -119,8 +117,15 @@ pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record)
     }
     rows.extend(record.notes.iter().map(|note| (kind::NOTE, "note", Row::text(note))));
     rows.extend(areas.iter().map(|area| (kind::AREA, "area", Row::text(area))));
+    let names = record.programs.iter().map(|program| program.name.as_str());
+    rows.extend(names.zip(&programs).map(|(name, program)| (kind::PROGRAM, name, Row::text(program))));
 
     columns(described, program, &rows)
+}
+
+/// Values of several numbers and names, as JSON.
+fn texts<T: serde::Serialize>(values: &[T]) -> Vec<String> {
+    values.iter().map(|value| serde_json::to_string(value).expect("numbers and texts are JSON")).collect()
 }
 
 fn columns(described: &DescribedRun, program: &Program, rows: &[(&str, &str, Row)]) -> Rows {
@@ -209,6 +214,7 @@ pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, St
         histograms: BTreeMap::new(),
         notes: Vec::new(),
         areas: Vec::new(),
+        programs: Vec::new(),
     };
     for (at, (kind, name, row)) in decoded(rows)?.into_iter().enumerate() {
         let lacks = |what: &str| format!("row {at}, {kind} {name}, has no {what}");
@@ -235,6 +241,11 @@ pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, St
                 let area =
                     serde_json::from_str(text()?).map_err(|error| format!("row {at}: no area: {error}"))?;
                 record.areas.push(area);
+            }
+            (kind::PROGRAM, _) => {
+                let program = serde_json::from_str(text()?)
+                    .map_err(|error| format!("row {at}: no program: {error}"))?;
+                record.programs.push(program);
             }
             _ => return Err(format!("row {at}: unknown kind {kind}, name {name}")),
         }

@@ -20,14 +20,14 @@ mod layout;
 mod report;
 
 use crate::kswapd::Kswapds;
-use crate::memory_access::{Access, Extent, MemoryAccesses, Span};
+use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::outcome::Outcome;
 use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System};
 pub use layout::ProcessLayout;
 use layout::{Part, VDSO};
-use machine::{Cpu, Node, Time, Topology};
+use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::features::sched::{SchedFeatures, TaskPlacement};
 use mm::memcontrol::Memcg;
@@ -38,6 +38,7 @@ use report::Report;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use workload::keys::{Bounds, CPUS, MILLISECONDS};
+use workload::tasks::Extent;
 use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
 /// Daemons have the PIDs below.
@@ -516,7 +517,7 @@ impl NumaProgram {
         let Process { mm, data, .. } = self.processes[self.threads[number].process];
         self.use_page(system, cpu, mm, data, Access::Read);
         let topology = &system.machine.topology;
-        let allowed = to.map(|affinity| cpus_of(topology, affinity));
+        let allowed = to.map(|affinity| CpuSet::of(topology, affinity));
         if self.scheduler.set_affinity(topology, number, cpu, allowed) {
             self.scheduler.leave(system, cpu, number);
             return Progress::Left;
@@ -701,15 +702,6 @@ fn sched_features(features: &Features, spec: &NumaThreads) -> SchedFeatures {
     match spec.placement {
         Some(placement) => SchedFeatures { placement: placement.into(), ..sched },
         None => sched,
-    }
-}
-
-/// The CPUs of an affinity on a machine.
-fn cpus_of(topology: &Topology, affinity: Affinity) -> CpuSet {
-    let node = Node(affinity.node(topology.nodes_with_cpus()));
-    match affinity {
-        Affinity::Node(_) => CpuSet::Of(node),
-        Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
     }
 }
 

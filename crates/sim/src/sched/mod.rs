@@ -32,6 +32,7 @@ use policy::{Leaving, Place, Queue, degrades_locality};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use workload::threads::Affinity;
 
 const TICK: Time = Time::from_nanoseconds(TICK_NS);
 
@@ -43,6 +44,15 @@ pub(crate) enum CpuSet {
 }
 
 impl CpuSet {
+    /// The CPUs of an affinity on a machine.
+    pub fn of(topology: &Topology, affinity: Affinity) -> CpuSet {
+        let node = Node(affinity.node(topology.nodes_with_cpus()));
+        match affinity {
+            Affinity::Node(_) => CpuSet::Of(node),
+            Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
+        }
+    }
+
     fn has(self, topology: &Topology, cpu: Cpu) -> bool {
         match self {
             CpuSet::Of(node) => topology.node(cpu) == node,
@@ -124,7 +134,7 @@ impl Scheduler {
     }
 
     /// The CPU in whose queue a thread is.
-    fn cpu_of(&self, thread: usize) -> Option<Cpu> {
+    pub fn cpu_of(&self, thread: usize) -> Option<Cpu> {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))
     }
 
@@ -171,6 +181,37 @@ impl Scheduler {
             self.next_tick[cpu.index()] = TICK * ticks;
             self.switch(system, cpu);
         }
+    }
+
+    /// Lets a new thread run on the CPU that is idlest within its affinity.
+    pub fn start(&mut self, system: &mut System, thread: usize, now: Time) {
+        let cpu = self.idlest_cpu(system, self.threads[thread].allowed);
+        self.enqueue(system, cpu, thread, now);
+    }
+
+    /// Lets a thread run that has waited: on the CPU where it ran before if that is idle, else on an idle one of the same node, else
+    /// where it ran, before the thread that runs there (`select_idle_sibling`, `wakeup_preempt`): who has slept is behind in virtual
+    /// run time.
+    pub fn wake_up(&mut self, system: &mut System, thread: usize, previous: Cpu, now: Time) {
+        let topology = &system.machine.topology;
+        let may_run = |cpu: &Cpu| self.threads[thread].may_run_on(topology, *cpu);
+        let is_idle = |cpu: &Cpu| self.queues[cpu.index()].is_empty();
+        let cpu = if is_idle(&previous) {
+            previous
+        } else {
+            let near = topology.cpus_of(topology.node(previous));
+            near.into_iter().find(|cpu| is_idle(cpu) && may_run(cpu)).unwrap_or(previous)
+        };
+        self.enqueue(system, cpu, thread, now);
+        if self.queues[cpu.index()].len() > 1 {
+            self.queues[cpu.index()].rotate_right(1);
+            self.switch(system, cpu);
+        }
+    }
+
+    /// When the running thread of `cpu` has to make room for the next.
+    pub fn next_tick(&self, cpu: Cpu) -> Time {
+        self.next_tick[cpu.index()]
     }
 
     /// Removes a thread from the queue of a CPU.

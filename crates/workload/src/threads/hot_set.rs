@@ -57,7 +57,7 @@ impl HotSet {
         Ok(())
     }
 
-    pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+    pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![
             ("hot_share".into(), &mut self.hot_share),
             ("write_share".into(), &mut self.write_share),

@@ -68,7 +68,7 @@ impl Kernbench {
         self.check_bounds("")
     }
 
-    pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+    pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![
             ("intensity".into(), &mut self.intensity),
             ("accesses_per_ms".into(), &mut self.accesses_per_ms),

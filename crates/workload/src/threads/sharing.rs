@@ -60,7 +60,7 @@ impl Sharing {
         u64::from(self.groups) * self.mib + u64::from(processes) * self.shared_mib
     }
 
-    pub(super) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+    pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         vec![
             ("private_share".into(), &mut self.private_share),
             ("write_share".into(), &mut self.write_share),

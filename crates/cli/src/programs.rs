@@ -1,0 +1,69 @@
+//! What each program of a run did, and where its CPU time went.
+//!
+//! ```text
+//!   mainline-6.18, seed 1    transactions  1/s  p50 (us)  p99 (us)  ...  CPU (s)  of it
+//!   build                             812  406     2.1 k     9.0 k         3.91  program 61 %, page_fault 22 %, zone_lock_wait 9 %
+//!   database                        51 k   26 k      30       190          1.20  program 80 %, file_read 12 %
+//!   [kswapd]                            0    0         -         -         0.11  reclaim 97 %
+//! ```
+
+use crate::number::number;
+use crate::table::Grid;
+use lab::results::Record;
+use sim::outcome::ProgramOutcome;
+
+/// So many causes are shown, those that took most time.
+const CAUSES: usize = 4;
+
+/// A table for each record that has programs.
+pub fn programs(records: &[Record]) -> String {
+    records.iter().filter(|record| !record.programs.is_empty()).map(table).collect()
+}
+
+fn table(record: &Record) -> String {
+    let title = format!("{}, seed {}", record.run.variant, record.run.seed);
+    let mut header =
+        vec![title.as_str(), "transactions", "1/s", "p50 (us)", "p99 (us)", "max (us)", "CPU (s)"];
+    header.push("of it");
+    let mut grid = Grid { words: vec![header.len() - 1], ..Grid::new(&header) };
+    for program in &record.programs {
+        let latency = |quantile: &str| program.latency_us.get(quantile).copied().map_or("-".into(), number);
+        let counted = |value: f64| if program.transactions == 0 { "-".into() } else { number(value) };
+        grid.row([
+            program.name.clone(),
+            counted(program.transactions as f64),
+            counted(program.transaction_rate),
+            latency("p50"),
+            latency("p99"),
+            latency("max"),
+            number(program.cpu_seconds.values().fold(0.0, |sum, seconds| sum + seconds)),
+            causes(program),
+        ]);
+    }
+    format!("\n\n{}", grid.render())
+}
+
+/// The categories that took most of a program's CPU time, with their shares.
+fn causes(program: &ProgramOutcome) -> String {
+    let all: f64 = program.cpu_seconds.values().sum();
+    let mut causes: Vec<(&String, f64)> =
+        program.cpu_seconds.iter().map(|(name, &seconds)| (name, 100.0 * seconds / all)).collect();
+    // Names break ties, so that equal runs print the same.
+    causes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    let shown = causes.iter().take(CAUSES).filter(|(_, share)| *share >= 0.5);
+    shown.map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_causes_come_first() {
+        let seconds = [("program", 6.0), ("page_fault", 3.0), ("tick", 0.01), ("file_read", 1.0)];
+        let cpu_seconds = seconds.map(|(name, seconds)| (name.to_string(), seconds)).into();
+        let program = ProgramOutcome { cpu_seconds, ..ProgramOutcome::default() };
+        assert_eq!(causes(&program), "program 60 %, page_fault 30 %, file_read 10 %");
+        assert_eq!(causes(&ProgramOutcome::default()), "");
+    }
+}

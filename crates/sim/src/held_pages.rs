@@ -1,0 +1,52 @@
+//! Memory that is taken from the start, or by what devices store in memory: RAM disks and zram.
+
+use crate::block_io::BlockIo;
+use crate::{Boot, RunError, System};
+use machine::Cpu;
+use mm::watermark::Reserves;
+use mm::{MigrateType, Pfn, Placement, Request};
+
+/// Pages that are set aside.
+pub(crate) struct HeldPages {
+    pages: Vec<Pfn>,
+    /// How many of them stay to the end.
+    lasting: u64,
+}
+
+impl HeldPages {
+    /// Sets aside `wanted` pages that stay to the end, for RAM disks that hold files and for what is in use from the start.
+    pub fn new(boot: &Boot, system: &mut System, wanted: u64) -> Result<HeldPages, RunError> {
+        let mut held = HeldPages { pages: Vec::new(), lasting: wanted };
+        held.hold(system, wanted);
+        if (held.pages.len() as u64) < wanted {
+            let mib = system.mm.parts.allocator.page_size().mib_of_pages(wanted) as u64;
+            return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
+        }
+        Ok(held)
+    }
+
+    /// Sets aside pages until there are `wanted` in all, or no more are free.
+    fn hold(&mut self, system: &mut System, wanted: u64) {
+        // zram and brd allocate while memory is being reclaimed, so they may use reserves.
+        let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
+        let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+        while (self.pages.len() as u64) < wanted {
+            match system.alloc(Cpu(0), &request) {
+                Some(pfn) => self.pages.push(pfn),
+                None => break,
+            }
+        }
+    }
+
+    /// Sets aside as much memory as the contents of zram or a RAM disk for swap take now.
+    pub fn follow_swap(&mut self, system: &mut System, cpu: Cpu, io: &BlockIo) {
+        let Some(bytes) = io.memory_of_swap(system) else { return };
+        let wanted = self.lasting + bytes.div_ceil(system.mm.parts.allocator.page_size().bytes());
+        self.hold(system, wanted);
+        while self.pages.len() as u64 > wanted
+            && let Some(pfn) = self.pages.pop()
+        {
+            system.free(cpu, pfn, 0);
+        }
+    }
+}

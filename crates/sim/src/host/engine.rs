@@ -1,0 +1,597 @@
+//! The threads of all programs on the CPUs of a host: what runs, what waits, and who is woken.
+//!
+//! ```text
+//!   CPU   queue: a b          a runs until it waits ──► timers of the CPU: (time, thread)
+//!                             tick: b runs                    │ due
+//!                             nobody: the CPU sleeps          ▼
+//!                             until its next timer       wake_up: on this CPU, or an idle one nearby
+//! ```
+//!
+//! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
+//! submitted it.
+
+use super::report::Reports;
+use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, map_apart, set_mempolicy};
+use super::{HostPrograms, milliseconds};
+use crate::block_io::BlockIo;
+use crate::held_pages::HeldPages;
+use crate::kswapd::Kswapds;
+use crate::memory_access::{Access, MemoryAccesses, Span};
+use crate::outcome::Outcome;
+use crate::random::Stream;
+use crate::sched::{CpuSet, Scheduler};
+use crate::{Boot, Program, RunError, Step, System, metric, oom, paging};
+use machine::{Cpu, Node, PageSize, Time};
+use mm::Category;
+use mm::address_space::{Backing, VmFlags};
+use mm::allocator::request::OutOfMemory;
+use mm::jiffies::TICK_NS;
+use mm::oom_kill::OomKill;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use workload::demand::spec::SettingChange;
+use workload::tasks::{Extent, Operation};
+use workload::threads::Affinity;
+
+/// Most operations of a thread per step.
+const OPERATIONS: usize = 64;
+/// Interval at which memory for device contents is adjusted, memcg statistics are flushed, and settings are written.
+const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
+
+/// Whether a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Goes,
+    /// It needs shared state, and is not the furthest behind.
+    NotYet,
+    Waits(Time),
+    /// It is no longer on this CPU.
+    Left,
+}
+
+/// Programs, devices and daemons of a host.
+pub(super) struct Host {
+    page_size: PageSize,
+    programs: Vec<Running>,
+    processes: Vec<Process>,
+    /// By the scheduler's number.
+    threads: Vec<Thread>,
+    pids: Pids,
+    scheduler: Scheduler,
+    /// By CPU, when which thread is woken there.
+    timers: Vec<BinaryHeap<Reverse<(Time, usize)>>>,
+    io: BlockIo,
+    accesses: MemoryAccesses,
+    kswapds: Kswapds,
+    held: HeldPages,
+    reports: Reports,
+    /// Settings still to be written, last first.
+    events: Vec<SettingChange>,
+    /// Threads that have not ended.
+    running: usize,
+    /// No CPU runs ahead past this time.
+    pause: Time,
+    /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
+    drained: bool,
+    /// Whether the OOM killer found no victim.
+    out_of_memory: bool,
+    notes: Vec<String>,
+}
+
+impl Host {
+    pub fn new(boot: &Boot, spec: &HostPrograms, system: &mut System) -> Result<Host, RunError> {
+        let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes.into());
+        let sched = system.mm.features().sched;
+        let mut scheduler = Scheduler::new(cpus, sched, boot.stream(Stream::Placement, 0));
+        let all = Beginnings::new(boot, spec, system, &mut scheduler)?;
+        let swap = spec.swap.as_deref().map(|device| (device, spec.swap_mib));
+        let io = BlockIo::new(boot.machine, &spec.files, swap, system);
+        let mut timers = vec![BinaryHeap::new(); cpus];
+        timers[0] =
+            (0..all.threads.len()).map(|at| Reverse((all.threads[at].transaction_start, at))).collect();
+        let page_size = system.mm.parts.allocator.page_size();
+        let files = all.programs.iter().flat_map(|program| &program.generator.layout().files);
+        let pages: u64 = files.map(|file| paging::pages_of(page_size, file.pages)).sum();
+        let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        let held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
+        let mut events = spec.events.clone();
+        events.sort_by_key(|event| Reverse(event.milliseconds));
+        Ok(Host {
+            page_size,
+            reports: Reports::new(spec, cpus),
+            running: all.threads.len(),
+            programs: all.programs,
+            processes: all.processes,
+            threads: all.threads,
+            pids: all.pids,
+            scheduler,
+            timers,
+            io,
+            accesses: MemoryAccesses::new(nodes),
+            kswapds: Kswapds::default(),
+            held,
+            events,
+            pause: Time::NEVER,
+            drained: false,
+            out_of_memory: false,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Runs until the end of `times` or until all threads are done. Returns when it stopped.
+    pub fn run_until(&mut self, system: &mut System, times: Range<Time>) -> Time {
+        let mut time = times.start;
+        while time < times.end && !self.is_finished() {
+            self.write_settings(system, time);
+            time = times.end.min(time + UPKEEP);
+            // A thread that is alone may run ahead to the end.
+            self.pause = time;
+            system.run(self, time);
+            self.io.flushers.wake(system, Cpu(0), time);
+            self.held.follow_swap(system, Cpu(0), &self.io);
+            system.mm.parts.lrus.flush_stats_periodically(time);
+        }
+        time
+    }
+
+    /// Starts measuring; what was before was warming up.
+    pub fn start_measuring(&mut self, system: &System) {
+        self.io.start_measuring();
+        self.reports.start_measuring(system);
+    }
+
+    /// What was measured in these `times`.
+    pub fn outcome(mut self, system: &System, times: Range<Time>) -> Result<Outcome, RunError> {
+        if self.out_of_memory {
+            return Err(RunError::OutOfMemory);
+        }
+        let mut outcome = system.outcome(times.end);
+        let seconds = (times.end - times.start).seconds().max(1e-12);
+        outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
+        let [remote, local] = self.accesses.counted().map(|pages| pages as f64);
+        if local + remote > 0.0 {
+            outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote));
+        }
+        paging::set_memory(&mut outcome, system);
+        self.reports.fill(&mut outcome, seconds);
+        outcome.notes.append(&mut self.notes);
+        outcome
+            .notes
+            .extend(self.programs.iter().filter_map(|program| program.generator.note()).map(String::from));
+        Ok(outcome)
+    }
+
+    /// Writes the settings that are due at `now`.
+    fn write_settings(&mut self, system: &mut System, now: Time) {
+        let is_due = |event: &mut SettingChange| milliseconds(event.milliseconds) <= now;
+        while let Some(SettingChange { setting, value, .. }) = self.events.pop_if(is_due) {
+            system.mm.set(&setting, &value).expect("checked: the setting takes the value");
+        }
+    }
+
+    /// Wakes the threads whose time has come on `cpu`.
+    fn wake_due(&mut self, system: &mut System, cpu: Cpu, now: Time) {
+        while let Some(&Reverse((time, thread))) = self.timers[cpu.index()].peek()
+            && time <= now
+        {
+            self.timers[cpu.index()].pop();
+            if self.threads[thread].state != State::Waits {
+                continue;
+            }
+            self.threads[thread].state = State::Runs;
+            if std::mem::replace(&mut self.threads[thread].started, true) {
+                self.scheduler.wake_up(system, thread, cpu, now);
+            } else {
+                self.scheduler.start(system, thread, now);
+            }
+        }
+    }
+
+    /// When `cpu` has to look at something else than its thread.
+    fn limit(&self, cpu: Cpu) -> Time {
+        let timer = self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time);
+        timer.min(self.scheduler.next_tick(cpu)).min(self.pause)
+    }
+
+    /// Runs a thread until it waits, its CPU has to look at something else, or it has done [`OPERATIONS`].
+    fn run_thread(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        for _ in 0..OPERATIONS {
+            match self.act(system, cpu, thread) {
+                Ok(Progress::Goes) => {}
+                Ok(Progress::NotYet | Progress::Left) => return,
+                Ok(Progress::Waits(until)) => return self.block(system, cpu, thread, until),
+                Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
+            }
+            self.drained = false;
+            self.io.submit_writes(system, cpu);
+            for task in system.mm.parts.numa.take_wants_to_move() {
+                self.scheduler.migrate_preferred(system, task);
+            }
+            let is_due = system.machine.now(cpu) >= self.limit(cpu);
+            if is_due || self.scheduler.current(cpu) != Some(thread) {
+                return;
+            }
+        }
+    }
+
+    /// Makes a thread wait, and its CPU look for another.
+    fn block(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
+        self.io.charge_wait(system, cpu);
+        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.threads[thread].state = State::Waits;
+        self.scheduler.remove(system, cpu, thread);
+        self.timers[cpu.index()].push(Reverse((until, thread)));
+        self.scheduler.pull(system, cpu);
+    }
+
+    /// Handles a failed reclaim for a thread: it retries after the next completion, or the OOM killer runs.
+    fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        self.io.submit_writes(system, cpu);
+        match self.io.next_completion() {
+            Some(earliest) => self.block(system, cpu, thread, earliest),
+            // Only dirty pages are left, and a flusher is about to write them.
+            None if self.io.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
+                let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
+                self.block(system, cpu, thread, soon);
+            }
+            // The only old pages may be in the LRU batches of other CPUs.
+            None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
+            None => {
+                let memcg = self.processes[self.threads[thread].process].memcg;
+                match system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(memcg) {
+                    Some(kill) => self.kill(system, cpu, &kill),
+                    None => self.out_of_memory = true,
+                }
+            }
+        }
+        self.drained = self.io.next_completion().is_none();
+    }
+
+    /// Does the next part of a thread's work.
+    fn act(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
+        let now = system.machine.now(cpu);
+        let dirtier = &mut self.threads[thread].dirtier;
+        if let Some(until) =
+            system.mm.enter(&mut system.machine, Cpu(0)).balance_dirty_pages_at_limit(dirtier, now)
+        {
+            return Ok(Progress::Waits(until));
+        }
+        if !self.threads[thread].span.pages.is_empty() {
+            return self.access(system, cpu, thread);
+        }
+        let Thread { program, number, .. } = self.threads[thread];
+        let doing = self.threads[thread].doing.take().or_else(|| {
+            let running = &mut self.programs[program];
+            let since = now.saturating_sub(running.start).picoseconds() / 1000;
+            running.generator.next(number, since).map(|operation| Doing { operation, done: 0 })
+        });
+        let Some(doing) = doing else {
+            if !system.may_share(cpu) {
+                return Ok(Progress::NotYet);
+            }
+            self.end(system, cpu, thread);
+            return Ok(Progress::Left);
+        };
+        if !doing.operation.is_private() && !system.may_share(cpu) {
+            self.threads[thread].doing = Some(doing);
+            return Ok(Progress::NotYet);
+        }
+        self.perform(system, cpu, thread, doing)
+    }
+
+    fn perform(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        doing: Doing,
+    ) -> Result<Progress, OutOfMemory> {
+        match doing.operation {
+            Operation::Compute { nanoseconds } => {
+                let left = self.compute(system, cpu, Category::Program, nanoseconds);
+                self.go_on(thread, Operation::Compute { nanoseconds: left }, left > 0);
+            }
+            Operation::SystemCalls { nanoseconds } => {
+                let left = self.compute(system, cpu, Category::SystemCalls, nanoseconds);
+                self.go_on(thread, Operation::SystemCalls { nanoseconds: left }, left > 0);
+            }
+            Operation::Read { file, index, pages } => {
+                self.threads[thread].doing = Some(doing);
+                let Thread { program, number, process, .. } = self.threads[thread];
+                let open = self.programs[program].files[file as usize].descriptor(number);
+                let reader = (self.processes[process].memcg, open);
+                let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
+                self.threads[thread].doing = None;
+                return Ok(self.threads[thread].reads.add(latest).map_or(Progress::Goes, Progress::Waits));
+            }
+            Operation::Write { .. } => return self.write(system, cpu, thread, doing),
+            Operation::Access { area, first, pages, write, extent } => {
+                let parts = self.page_size.pages_of_parts(first..first + pages);
+                let start = self.area(thread, area).start;
+                let pages = start + parts.start..start + parts.end;
+                self.threads[thread].span = Span { pages, access: Access::of(write), extent };
+            }
+            Operation::Release { area } => self.release(system, cpu, thread, area),
+            Operation::Map { area } => {
+                let Range { start, end } = self.area(thread, area);
+                let mm = self.mm_of(thread);
+                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+                system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+            }
+            Operation::Mmap { pages } => {
+                let area = map_apart(system, self.mm_of(thread), paging::pages_of(self.page_size, pages));
+                self.processes[self.threads[thread].process].areas.push(area);
+            }
+            Operation::Pin(to) => return Ok(self.pin(system, cpu, thread, to)),
+            Operation::SetMempolicy(node) => {
+                let node = node.map(Node).or(self.programs[self.threads[thread].program].memory_node);
+                set_mempolicy(system, self.scheduler.task(thread), node);
+            }
+            Operation::Barrier => return Ok(self.wait_for_others(system, cpu, thread)),
+            Operation::Exec => {
+                self.exec(system, cpu, thread);
+                return Ok(Progress::Left);
+            }
+            Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
+        }
+        Ok(Progress::Goes)
+    }
+
+    /// Notes what is left of an operation, if something is.
+    fn go_on(&mut self, thread: usize, operation: Operation, left: bool) {
+        self.threads[thread].doing = left.then_some(Doing { operation, done: 0 });
+    }
+
+    fn end_transaction(&mut self, now: Time, thread: usize) {
+        let Thread { program, transaction_start, .. } = self.threads[thread];
+        self.threads[thread].transaction_start = now;
+        self.reports.transaction(program, now.saturating_sub(transaction_start));
+    }
+
+    /// Computes until the CPU has to look at something else. Returns the nanoseconds that are left.
+    fn compute(&self, system: &mut System, cpu: Cpu, category: Category, nanoseconds: u64) -> u64 {
+        let room = self.limit(cpu).saturating_sub(system.machine.now(cpu)).picoseconds() / 1000;
+        let part = nanoseconds.min(room.max(1));
+        system.machine.work(cpu, category, Time::from_nanoseconds(part));
+        nanoseconds - part
+    }
+
+    /// Overwrites the remaining pages of a file, until the thread has to wait. Memory may run out at any page.
+    fn write(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        Doing { operation, done }: Doing,
+    ) -> Result<Progress, OutOfMemory> {
+        let Operation::Write { file, index, pages } = operation else { return Ok(Progress::Goes) };
+        if done == 0 {
+            self.io.begin_write_call(system, cpu);
+        }
+        let Thread { program, process, .. } = self.threads[thread];
+        let (memcg, file) = (self.processes[process].memcg, self.programs[program].files[file as usize].id);
+        for page in done..pages {
+            self.threads[thread].doing = Some(Doing { operation, done: page });
+            let dirtier = &mut self.threads[thread].dirtier;
+            let waits = self.io.write(system, cpu, (memcg, file, index + u64::from(page)), dirtier)?;
+            self.threads[thread].doing = (page + 1 < pages).then_some(Doing { operation, done: page + 1 });
+            if let Some(until) = waits {
+                return Ok(Progress::Waits(until));
+            }
+        }
+        Ok(Progress::Goes)
+    }
+
+    /// Goes on with the pages that a thread accesses.
+    fn access(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
+        if !system.may_share(cpu) {
+            return Ok(Progress::NotYet);
+        }
+        let mm = self.mm_of(thread);
+        let span = &mut self.threads[thread].span;
+        let access = span.access;
+        if span.extent != Extent::Nothing {
+            let Some(page) = self.accesses.advance(system, cpu, mm, span) else {
+                return Ok(Progress::Goes);
+            };
+            let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
+            return Ok(waits.map_or(Progress::Goes, Progress::Waits));
+        }
+        for page in span.pages.clone() {
+            let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
+            self.threads[thread].span.pages.start = page + 1;
+            if let Some(until) = waits {
+                return Ok(Progress::Waits(until));
+            }
+        }
+        Ok(Progress::Goes)
+    }
+
+    fn mm_of(&self, thread: usize) -> mm::address_space::MmId {
+        self.processes[self.threads[thread].process].mm.expect("threads of who was killed do nothing")
+    }
+
+    fn area(&self, thread: usize, area: u32) -> Range<mm::address_space::Vpn> {
+        self.processes[self.threads[thread].process].areas[area as usize].clone()
+    }
+
+    /// Frees the memory of an area.
+    fn release(&mut self, system: &mut System, cpu: Cpu, thread: usize, area: u32) {
+        let (mm, area) = (self.mm_of(thread), self.area(thread, area));
+        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, area);
+        let unmap = freed.cost(&system.machine.costs);
+        system.machine.work(cpu, Category::PageFree, unmap);
+    }
+
+    /// Sets the CPU affinity of a thread.
+    fn pin(&mut self, system: &mut System, cpu: Cpu, thread: usize, to: Option<Affinity>) -> Progress {
+        let topology = &system.machine.topology;
+        let allowed = to.map(|affinity| CpuSet::of(topology, affinity));
+        if self.scheduler.set_affinity(topology, thread, cpu, allowed) {
+            self.scheduler.leave(system, cpu, thread);
+            return Progress::Left;
+        }
+        Progress::Goes
+    }
+
+    fn wait_for_others(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
+        let process = self.threads[thread].process;
+        self.processes[process].waiting.push((thread, cpu));
+        self.threads[thread].state = State::Waits;
+        self.scheduler.remove(system, cpu, thread);
+        self.release_barrier(system, cpu, process);
+        self.scheduler.pull(system, cpu);
+        Progress::Left
+    }
+
+    /// Wakes the threads at the barrier of a process if no other is still to come.
+    fn release_barrier(&mut self, system: &mut System, cpu: Cpu, process: usize) {
+        let now = system.machine.now(cpu);
+        let own = &mut self.processes[process];
+        if own.waiting.len() < own.alive {
+            return;
+        }
+        for (thread, place) in std::mem::take(&mut own.waiting) {
+            self.threads[thread].state = State::Runs;
+            self.scheduler.wake_up(system, thread, place, now);
+        }
+    }
+
+    /// Ends a thread that has finished its program.
+    fn end(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        self.reports.thread_ended(self.threads[thread].program);
+        self.scheduler.remove(system, cpu, thread);
+        self.leave_process(system, cpu, thread);
+        self.release_barrier(system, cpu, self.threads[thread].process);
+        self.scheduler.pull(system, cpu);
+    }
+
+    /// Takes a thread out of its process, and ends the process with its last thread.
+    fn leave_process(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        self.threads[thread].state = State::Done;
+        self.running -= 1;
+        let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
+        system.mm.parts.exit_task(task);
+        let own = &mut self.processes[process];
+        own.alive -= 1;
+        if own.alive > 0 {
+            return;
+        }
+        if own.first != task {
+            system.mm.parts.exit_task(own.first);
+        }
+        if let Some(mm) = own.mm.take() {
+            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
+            let unmap = freed.cost(&system.machine.costs);
+            system.machine.work(cpu, Category::PageFree, unmap);
+        }
+    }
+
+    /// Replaces a process by another one, for its only thread, on the CPU with the fewest threads.
+    fn exec(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let Thread { program, process, .. } = self.threads[thread];
+        self.scheduler.remove(system, cpu, thread);
+        self.leave_process(system, cpu, thread);
+        let now = system.machine.now(cpu);
+        let memcg = self.processes[process].memcg;
+        let mm = system.mm.parts.create_mm(memcg);
+        let pid = self.pids.next();
+        let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, pid, None);
+        set_mempolicy(system, task, self.programs[program].memory_node);
+        let own = &mut self.processes[process];
+        own.areas.clear();
+        (own.mm, own.first, own.alive) = (Some(mm), task, 1);
+        self.running += 1;
+        self.threads[thread].state = State::Runs;
+        self.scheduler.set_task(thread, task);
+        self.scheduler.start(system, thread, now);
+        self.scheduler.pull(system, cpu);
+    }
+
+    /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.
+    fn kill(&mut self, system: &mut System, cpu: Cpu, kill: &OomKill) {
+        let mut ended = Vec::new();
+        for process in 0..self.processes.len() {
+            let Some(mm) = self.processes[process].mm.take_if(|mm| kill.victims.contains(mm)) else {
+                continue;
+            };
+            self.processes[process].waiting.clear();
+            for thread in 0..self.threads.len() {
+                if self.threads[thread].process == process && self.threads[thread].state != State::Done {
+                    if let Some(place) = self.scheduler.cpu_of(thread) {
+                        self.scheduler.remove(system, place, thread);
+                    }
+                    self.leave_process(system, cpu, thread);
+                }
+            }
+            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
+            let unmap = freed.cost(&system.machine.costs);
+            system.machine.work(cpu, Category::PageFree, unmap);
+            let name = self.reports.process_killed(self.processes[process].program);
+            let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
+            let mib = self.page_size.mib_of_pages(freed.pages());
+            ended.push(format!("a process of {name} ({mib:.1} MiB in memory{worst})"));
+        }
+        let now = system.machine.now(cpu);
+        self.notes.push(oom::note(system, now, kill, &ended));
+    }
+
+    /// A tick on `cpu`: the task may scan, and the next thread runs.
+    fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
+        system.mm.enter(&mut system.machine, cpu).numa_tick();
+        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.kswapds.wake(system, cpu);
+        self.scheduler.tick(system, cpu);
+    }
+}
+
+impl Program for Host {
+    fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
+        let now = system.machine.now(cpu);
+        self.io.complete(system, cpu, now);
+        self.io.submit_swap_reads(system, cpu);
+        self.wake_due(system, cpu, now);
+        if self.kswapds.step(system, cpu) {
+            if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
+                self.kill(system, cpu, &kill);
+            }
+            self.io.submit_writes(system, cpu);
+            self.reports.settle_kswapd(system, cpu);
+            return Step::Again;
+        }
+        if system.may_share(cpu) {
+            self.io.step_flushers(system, cpu);
+            self.reports.settle_flushers(system, cpu);
+        }
+        let Some(thread) = self.scheduler.current(cpu) else {
+            let timer = self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time);
+            return match timer.min(self.io.flushers.ready_at(system, cpu)) {
+                Time::NEVER => Step::Idle,
+                until if until <= now => Step::Again,
+                until => Step::Sleep(until),
+            };
+        };
+        if self.out_of_memory || now >= self.pause {
+            return Step::Again;
+        }
+        if self.scheduler.is_tick_due(cpu, now) {
+            self.tick(system, cpu, thread);
+            return Step::Again;
+        }
+        self.run_thread(system, cpu, thread);
+        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.kswapds.wake(system, cpu);
+        self.io.flushers.wake(system, cpu, system.machine.now(cpu));
+        Step::Again
+    }
+
+    fn runs_kswapds(&self) -> bool {
+        true
+    }
+
+    fn is_finished(&self) -> bool {
+        self.out_of_memory || self.running == 0
+    }
+}

@@ -1,0 +1,237 @@
+//! A host: several programs on one machine, each with its memory cgroup, CPUs and memory policy, under one kernel.
+//!
+//! ```text
+//!   program ── operation of a thread ──► Host (engine.rs) ──► page cache, page tables, devices, hint faults (mm)
+//!     ▲                                    │  which thread runs where (crate::sched)
+//!     └──────── next, once it went on ◄────┘  ticks, scans, kswapd, flushers, khugepaged, OOM kills
+//! ```
+//!
+//! Programs are those of `workload::tasks`: what reads and writes files, what streams through memory on several nodes, builds and
+//! databases, all in one run. A thread runs until it waits for a device, is throttled for dirtying, comes to a barrier, or a tick
+//! gives its CPU to the next; who wakes up runs at once on its CPU if that is idle, on an idle one nearby, or before the thread that
+//! runs there. Every program's CPU time is known by cause, and how long its transactions take.
+//!
+//! Left out: nice values, wake-ups between processes, kcompactd, stacks of threads, and what programs do before their first operation.
+
+mod engine;
+mod report;
+mod threads;
+
+use crate::outcome::Outcome;
+use crate::{Boot, RunError};
+use engine::Host;
+use machine::profile::Figure;
+use machine::{Profile, Time, WrongValue};
+use mm::Settings;
+use workload::demand::spec::SettingChange;
+use workload::keys::{Bounds, MIB, MILLISECONDS, Value};
+use workload::tasks::ProgramSpec;
+
+/// Bounds of node numbers.
+const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
+/// Bounds of copies.
+const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
+
+workload::keys! {
+    /// Programs on one machine, as in a scenario.
+    pub struct HostPrograms {
+        /// The device, of the machine's profile, that has the files.
+        pub files: String,
+        /// The device for swap; no swap if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub swap: Option<String>,
+        /// Size of the swap area in MiB.
+        #[serde(default)]
+        pub swap_mib: u64 => MIB.or_none(),
+        /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
+        #[serde(default)]
+        pub held_mib: u64 => MIB.or_none(),
+        /// Virtual time before measuring starts, in milliseconds.
+        pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Virtual time measured, in milliseconds; less if all threads finish earlier.
+        pub milliseconds: u64 => MILLISECONDS,
+        /// Memory cgroups; a program names the one that it is in.
+        #[serde(default)]
+        pub cgroups: Vec<Cgroup>,
+        /// What runs.
+        pub programs: Vec<HostProgram>,
+        /// Writes to settings during the run.
+        #[serde(default)]
+        pub events: Vec<SettingChange>,
+    }
+}
+
+workload::keys! {
+    /// A memory cgroup.
+    #[derive(Eq)]
+    pub struct Cgroup {
+        /// Its name.
+        pub name: String,
+        /// The cgroup that it is in; the root if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub parent: Option<String>,
+        /// `memory.max` in MiB; no limit if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub max_mib: Option<u64> => MIB,
+        /// `memory.low` in MiB.
+        #[serde(default)]
+        pub low_mib: u64 => MIB.or_none(),
+        /// `memory.min` in MiB.
+        #[serde(default)]
+        pub min_mib: u64 => MIB.or_none(),
+        /// `memory.oom.group`: whether the OOM killer kills all its processes together.
+        #[serde(default)]
+        pub oom_group: bool,
+    }
+}
+
+workload::keys! {
+    /// A program and where it runs.
+    pub struct HostProgram {
+        /// What results call it.
+        pub name: String,
+        /// The memory cgroup that it is in; the root if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub cgroup: Option<String>,
+        /// Node on whose CPUs it runs; all CPUs if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub cpu_node: Option<u8> => NODES,
+        /// Node that its memory is bound to; local to its threads if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub memory_node: Option<u8> => NODES,
+        /// How many of it run, with random numbers of their own.
+        #[serde(default = "one")]
+        pub copies: u32 => COPIES,
+        /// Virtual time at which it starts, in milliseconds.
+        #[serde(default)]
+        pub start_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// What it does.
+        pub program: ProgramSpec,
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl HostPrograms {
+    /// Checks the keys and how they go together.
+    pub fn check(&self) -> Result<(), WrongValue> {
+        self.check_bounds("")?;
+        if self.programs.is_empty() {
+            return Err(WrongValue::new("programs", "[]", "at least one program"));
+        }
+        if self.swap.is_some() != (self.swap_mib > 0) {
+            let expected = "more than 0 with a swap device, 0 without";
+            return Err(WrongValue::new("swap_mib", self.swap_mib, expected));
+        }
+        for (at, cgroup) in self.cgroups.iter().enumerate() {
+            let earlier = &self.cgroups[..at];
+            if earlier.iter().any(|other| other.name == cgroup.name) {
+                let expected = "a name that no other cgroup has";
+                return Err(WrongValue::new(format!("cgroups[{at}].name"), &cgroup.name, expected));
+            }
+            if let Some(parent) = &cgroup.parent {
+                find(earlier, parent)
+                    .map_err(|expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected))?;
+            }
+        }
+        for (at, program) in self.programs.iter().enumerate() {
+            let of = |key: &str| format!("programs[{at}].{key}");
+            if self.programs[..at].iter().any(|other| other.name == program.name) {
+                let expected = "a name that no other program has";
+                return Err(WrongValue::new(of("name"), &program.name, expected));
+            }
+            if let Some(cgroup) = &program.cgroup {
+                find(&self.cgroups, cgroup)
+                    .map_err(|expected| WrongValue::new(of("cgroup"), cgroup, expected))?;
+            }
+            program.program.check().map_err(|wrong| wrong.within(of("program")))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the machine has the devices and nodes.
+    pub(crate) fn check_machine(&self, machine: &Profile) -> Result<(), WrongValue> {
+        let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
+        for (key, device) in [("files", Some(&self.files)), ("swap", self.swap.as_ref())] {
+            if let Some(device) = device.filter(|device| !machine.devices.contains_key(*device)) {
+                let expected = match known.is_empty() {
+                    true => format!("a device of machine {}, which has none", machine.name),
+                    false => format!("a device of machine {}: {}", machine.name, known.join(", ")),
+                };
+                return Err(WrongValue::new(key, device, expected));
+            }
+        }
+        let nodes = machine.topology.nodes;
+        for (at, program) in self.programs.iter().enumerate() {
+            for (key, node) in [("cpu_node", program.cpu_node), ("memory_node", program.memory_node)] {
+                if let Some(node) = node.filter(|&node| node >= nodes) {
+                    let expected = format!("a node of machine {}, which has {nodes}", machine.name);
+                    return Err(WrongValue::new(format!("programs[{at}].{key}"), node, expected));
+                }
+            }
+            if program.program.needs_numa() && machine.numa.is_none() {
+                let expected =
+                    "a program that reads files or touches memory, or a machine whose profile has [numa]";
+                let key = format!("programs[{at}].program.kind");
+                return Err(WrongValue::new(key, program.program.kind(), expected));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that settings take what is written to them during the run.
+    pub fn check_events(&self, mut settings: Settings) -> Result<(), WrongValue> {
+        for (at, SettingChange { setting, value, .. }) in self.events.iter().enumerate() {
+            settings.set(setting, value).map_err(|error| {
+                let expected = format!("a setting with a value that it takes: {error}");
+                WrongValue::new(format!("events[{at}]"), format!("{setting}={value}"), expected)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All figures (values with a source) and their keys below `workload`.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        let programs = self.programs.iter_mut().enumerate();
+        let figures = programs.flat_map(|(at, program)| {
+            let figures = program.program.figures_mut().into_iter();
+            figures.map(move |(key, figure)| (format!("programs[{at}].program.{key}"), figure))
+        });
+        figures.collect()
+    }
+}
+
+/// The number of the cgroup `name`; as an error, what would be right.
+fn find(cgroups: &[Cgroup], name: &str) -> Result<usize, String> {
+    cgroups.iter().position(|cgroup| cgroup.name == name).ok_or_else(|| {
+        let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
+        match names.is_empty() {
+            true => "a cgroup of `cgroups` above it, which has none yet".into(),
+            false => format!("one of the cgroups above it: {}", names.join(", ")),
+        }
+    })
+}
+
+fn milliseconds(count: u64) -> Time {
+    Time::from_nanoseconds(count * 1_000_000)
+}
+
+/// Runs the programs of `spec`.
+pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
+    let mut system = boot.system(1)?;
+    let mut host = Host::new(boot, spec, &mut system)?;
+    for cpu in system.machine.topology.all_cpus() {
+        system.wake(cpu, Time::ZERO);
+    }
+    let warm = milliseconds(spec.warm_milliseconds);
+    host.run_until(&mut system, Time::ZERO..warm);
+    system.start_measuring(warm);
+    host.start_measuring(&system);
+    let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
+    host.outcome(&system, warm..end)
+}
+
+#[cfg(test)]
+mod tests;

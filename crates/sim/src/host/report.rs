@@ -1,0 +1,169 @@
+//! What each program of a host did: transactions and how long they took, CPU time by cause.
+
+use super::HostPrograms;
+use crate::outcome::{Outcome, ProgramOutcome};
+use crate::{System, metric};
+use hdrhistogram::Histogram;
+use machine::{Category as _, Cpu, Time};
+use mm::{Category, Event};
+use std::collections::BTreeMap;
+
+/// Quantiles of latencies, as results name them.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+/// The longest latency that is told from longer ones, in nanoseconds: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
+
+/// What one program, or a kernel thread, did since measuring began.
+#[derive(Clone)]
+struct Report {
+    name: String,
+    transactions: u64,
+    /// Their time, summed.
+    time: Time,
+    /// Nanoseconds.
+    latencies: Histogram<u64>,
+    /// By category.
+    spent: Vec<Time>,
+    threads_ended: u64,
+    processes_killed: u64,
+}
+
+impl Report {
+    fn new(name: &str) -> Report {
+        Report {
+            name: name.into(),
+            transactions: 0,
+            time: Time::ZERO,
+            latencies: Histogram::new_with_max(LONGEST, 3).expect("3 digits are supported"),
+            spent: vec![Time::ZERO; Category::COUNT],
+            threads_ended: 0,
+            processes_killed: 0,
+        }
+    }
+
+    fn outcome(&self, seconds: f64) -> ProgramOutcome {
+        let latency = |&(name, quantile): &(&str, f64)| {
+            (name.to_string(), self.latencies.value_at_quantile(quantile) as f64 / 1e3)
+        };
+        let named = |&category: &Category| {
+            let spent = self.spent[category.index()];
+            (spent > Time::ZERO).then(|| (category.name().to_string(), spent.seconds()))
+        };
+        ProgramOutcome {
+            name: self.name.clone(),
+            transactions: self.transactions,
+            transaction_rate: self.transactions as f64 / seconds,
+            latency_us: match self.transactions {
+                0 => BTreeMap::new(),
+                _ => QUANTILES.iter().map(latency).collect(),
+            },
+            cpu_seconds: Category::ALL.iter().filter_map(named).collect(),
+            threads_ended: self.threads_ended,
+            processes_killed: self.processes_killed,
+        }
+    }
+}
+
+/// Reports of all programs and kernel threads.
+pub(super) struct Reports {
+    /// The programs as in the scenario, then kswapd and the flushers.
+    all: Vec<Report>,
+    /// For each running program, which of `all` it belongs to: copies have one report.
+    of_program: Vec<usize>,
+    /// By CPU and category, the time that has been reported.
+    settled: Vec<Vec<Time>>,
+}
+
+impl Reports {
+    pub fn new(spec: &HostPrograms, cpus: usize) -> Reports {
+        let names = spec.programs.iter().map(|program| program.name.as_str());
+        let copies = spec.programs.iter().enumerate();
+        Reports {
+            all: names.chain(["[kswapd]", "[writeback]"]).map(Report::new).collect(),
+            of_program: copies.flat_map(|(at, program)| (0..program.copies).map(move |_| at)).collect(),
+            settled: vec![vec![Time::ZERO; Category::COUNT]; cpus],
+        }
+    }
+
+    /// Forgets what was before.
+    pub fn start_measuring(&mut self, system: &System) {
+        for (cpu, settled) in system.machine.topology.all_cpus().zip(&mut self.settled) {
+            for (&category, settled) in Category::ALL.iter().zip(settled) {
+                *settled = system.machine.accounts.spent(cpu, category);
+            }
+        }
+        for report in &mut self.all {
+            *report = Report::new(&report.name);
+        }
+    }
+
+    pub fn transaction(&mut self, program: usize, took: Time) {
+        let report = &mut self.all[self.of_program[program]];
+        report.transactions += 1;
+        report.time += took;
+        report.latencies.saturating_record(took.picoseconds() / 1000);
+    }
+
+    pub fn thread_ended(&mut self, program: usize) {
+        self.all[self.of_program[program]].threads_ended += 1;
+    }
+
+    /// Notes a killed process. Returns the name of its program.
+    pub fn process_killed(&mut self, program: usize) -> &str {
+        let report = &mut self.all[self.of_program[program]];
+        report.processes_killed += 1;
+        &report.name
+    }
+
+    /// Adds what `cpu` has done since the last call to a program's time.
+    pub fn settle(&mut self, system: &System, cpu: Cpu, program: usize) {
+        self.settle_as(system, cpu, self.of_program[program]);
+    }
+
+    /// Adds it to kswapd's.
+    pub fn settle_kswapd(&mut self, system: &System, cpu: Cpu) {
+        self.settle_as(system, cpu, self.all.len() - 2);
+    }
+
+    /// Adds it to the flushers'.
+    pub fn settle_flushers(&mut self, system: &System, cpu: Cpu) {
+        self.settle_as(system, cpu, self.all.len() - 1);
+    }
+
+    fn settle_as(&mut self, system: &System, cpu: Cpu, report: usize) {
+        let report = &mut self.all[report];
+        let places = self.settled[cpu.index()].iter_mut().zip(&mut report.spent);
+        for (&category, (settled, spent)) in Category::ALL.iter().zip(places) {
+            let now = system.machine.accounts.spent(cpu, category);
+            if category != Category::IDLE {
+                *spent += now - *settled;
+            }
+            *settled = now;
+        }
+    }
+
+    /// Sets the metrics that programs have together, and what each of them did in `seconds`.
+    pub fn fill(&self, outcome: &mut Outcome, seconds: f64) {
+        let done: u64 = self.all.iter().map(|report| report.transactions).sum();
+        let time: Time = self.all.iter().map(|report| report.time).sum();
+        outcome.set(metric::SCORE, done as f64 / seconds);
+        outcome.set(metric::TRANSACTIONS, done as f64);
+        outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
+        outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
+        if done > 0 {
+            let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
+            let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
+            outcome.set(metric::REFAULTS_PER_TRANSACTION, refaults as f64 / done as f64);
+        }
+        let is_user = |category| matches!(category, Category::Program | Category::RemoteMemory);
+        let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
+            let of = Category::ALL.iter().filter(|&&category| wanted(category));
+            of.flat_map(|category| self.all.iter().map(|report| report.spent[category.index()].seconds()))
+                .sum()
+        };
+        outcome.set(metric::USER_TIME, spent(&is_user));
+        outcome.set(metric::SYSTEM_TIME, spent(&|category| !is_user(category)));
+        outcome.programs = self.all.iter().map(|report| report.outcome(seconds)).collect();
+    }
+}

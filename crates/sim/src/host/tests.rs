@@ -1,0 +1,184 @@
+//! What holds for programs side by side: each of them is served, time is accounted once, and nobody pays for another's end.
+
+use super::*;
+use crate::metric;
+use crate::progress::RunProgress;
+use crate::tests::load_machine;
+use crate::{KernelChoice, Run, Workload};
+use mm::{Category, Event};
+use std::collections::BTreeMap;
+
+/// A host of 8 CPUs on two nodes of 1 GiB.
+const MACHINE: &str = "host-2s-224";
+
+fn run_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Run {
+    let mut machine = load_machine(MACHINE);
+    (machine.topology.cores_per_socket, machine.topology.threads_per_core) = (4, 1);
+    machine.topology.memory_mib_per_node = 1024;
+    let text = format!(
+        "files = 'nvme'\nswap = 'zram'\nswap_mib = 64\nwarm_milliseconds = 500\nmilliseconds = 1500\n{programs}"
+    );
+    let spec: HostPrograms = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+    spec.check().unwrap_or_else(|error| panic!("{error}"));
+    let settings: BTreeMap<String, String> =
+        settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let choice = KernelChoice::parse("reclaim", variant).unwrap();
+    Run {
+        scenario: "host".into(),
+        series: "reclaim".into(),
+        variant: variant.into(),
+        tree: None,
+        seed: 1,
+        settings: choice.settings(machine.page_size, &BTreeMap::new(), &settings).unwrap(),
+        machine,
+        workload: Workload::Host(spec),
+    }
+}
+
+fn outcome_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Outcome {
+    let run = run_of(variant, settings, programs);
+    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), spec);
+    outcome.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Threads that read a file of `mib`, under a limit.
+fn reader(name: &str, mib: u64, keys: &str) -> String {
+    format!(
+        "[[programs]]\nname = '{name}'\n{keys}\n[programs.program]\nkind = 'groups'\n\
+         [[programs.program.groups]]\nthreads = 4\nobject = 'file'\nshared = true\nmib = {mib}\n\
+         pattern = {{ kind = 'uniform' }}\ncompute_ns = {{ value = 2000.0, source = 'made up' }}\n"
+    )
+}
+
+/// Threads that write to memory of `mib`.
+fn writer(name: &str, mib: u64, keys: &str) -> String {
+    reader(name, mib, keys).replace("object = 'file'\nshared = true", "object = 'memory'\nwrite = true")
+}
+
+fn streams(keys: &str) -> String {
+    format!(
+        "[[programs]]\nname = 'streams'\n{keys}\n\
+         program = {{ kind = 'numa02', processes = 1, threads = 4, mib = 64, loops = 1000000 }}\n"
+    )
+}
+
+const GROUP: &str = "[[cgroups]]\nname = 'small'\nmax_mib = 64\n";
+
+#[test]
+fn programs_of_both_families_run_side_by_side() {
+    let programs = format!(
+        "{GROUP}{}{}{}",
+        reader("files", 128, "cgroup = 'small'"),
+        writer("memory", 32, ""),
+        streams("")
+    );
+    let outcome = outcome_of("6.12", &[], &programs);
+    for program in &outcome.programs[..3] {
+        assert!(program.transactions > 0, "{program:?}");
+        assert!(program.latency_us["p50"] <= program.latency_us["p99"], "{program:?}");
+        assert!(program.latency_us["p99"] <= program.latency_us["max"], "{program:?}");
+    }
+    // What the group may not keep has to be read again, while the streams are scanned.
+    assert!(outcome.counters.get(Event::WorkingsetRefaultFile) > 0);
+    assert!(outcome.counters.get(Event::NumaPteUpdates) > 0);
+    let rate = outcome.programs[..3].iter().map(|program| program.transaction_rate).sum::<f64>();
+    assert!((rate - outcome.get(metric::SCORE).unwrap()).abs() < 1e-6 * rate);
+}
+
+#[test]
+fn equal_runs_are_equal() {
+    let programs = format!("{}{}", reader("files", 64, ""), streams(""));
+    let run = || outcome_of("6.12", &[], &programs);
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn all_busy_time_belongs_to_somebody() {
+    let programs =
+        format!("{GROUP}{}{}", reader("files", 128, "cgroup = 'small'"), writer("memory", 600, ""));
+    let outcome = outcome_of("6.12", &[], &programs);
+    let of_programs: f64 = outcome.programs.iter().flat_map(|program| program.cpu_seconds.values()).sum();
+    let busy: f64 = Category::ALL
+        .iter()
+        .filter(|&&category| category != Category::Idle)
+        .map(|category| outcome.cpu_seconds[category.name()])
+        .sum();
+    // Up to the last step of each CPU.
+    assert!((of_programs - busy).abs() < 0.01 * busy, "{of_programs} of {busy}");
+}
+
+/// A program alone faults in the same pages here as where it is the only one there can be.
+#[test]
+fn a_program_alone_touches_the_same_pages_as_ever() {
+    let sequential = "pattern = { kind = 'sequential' }";
+    let programs = writer("memory", 64, "").replace("pattern = { kind = 'uniform' }", sequential);
+    let mut run = run_of("6.12", &[("kernel.numa_balancing", "0")], &programs);
+    let paging = "files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 2000\n[demand]\nkind = 'groups'\n\
+         [[demand.groups]]\nthreads = 4\nobject = 'memory'\nwrite = true\nmib = 64\n\
+         pattern = { kind = 'sequential' }\ncompute_ns = { value = 2000.0, source = 'made up' }\n";
+    let Workload::Host(spec) = &mut run.workload else { unreachable!("just made") };
+    (spec.warm_milliseconds, spec.milliseconds) = (0, 2000);
+    let faults = |run: &Run| crate::run(run).unwrap().counters.get(Event::Pgfault);
+    let here = faults(&run);
+    run.workload = Workload::Paging(toml::from_str(paging).unwrap());
+    assert_eq!(here, faults(&run));
+    assert!(here >= 64 * 256, "{here}");
+}
+
+#[test]
+fn a_group_that_exceeds_its_limit_ends_and_others_go_on() {
+    let small = GROUP.replace("64", "16");
+    let programs = format!(
+        "{small}{}{}",
+        writer("greedy", 400, "cgroup = 'small'\nstart_milliseconds = 600"),
+        writer("modest", 16, "")
+    );
+    // Swap is full long before the greedy ones have what they want.
+    let outcome = outcome_of(
+        "6.12",
+        &[],
+        &programs.replace("pattern = { kind = 'uniform' }", "pattern = { kind = 'sequential' }"),
+    );
+    let [greedy, modest] = &outcome.programs[..2] else { panic!("two programs") };
+    assert!(modest.transactions > 0);
+    assert_eq!(modest.processes_killed, 0);
+    assert_eq!(greedy.processes_killed, 1);
+    assert!(outcome.notes.iter().any(|note| note.contains("a process of greedy")), "{:?}", outcome.notes);
+}
+
+#[test]
+fn a_setting_that_is_written_acts_from_then_on() {
+    let event = "[[events]]\nmilliseconds = 0\nsetting = 'kernel.numa_balancing'\nvalue = '0'\n";
+    let with = outcome_of("6.12", &[], &format!("{}{event}", streams("")));
+    let without = outcome_of("6.12", &[], &streams(""));
+    assert_eq!(with.counters.get(Event::NumaPteUpdates), 0);
+    assert!(without.counters.get(Event::NumaPteUpdates) > 0);
+}
+
+#[test]
+fn memory_and_cpus_are_where_the_scenario_says() {
+    let bound = |node| outcome_of("6.12", &[], &streams(&format!("cpu_node = 0\nmemory_node = {node}")));
+    assert_eq!(bound(0).get(metric::LOCAL_ACCESSES), Some(100.0));
+    assert_eq!(bound(1).get(metric::LOCAL_ACCESSES), Some(0.0));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let refused = |programs: &str| {
+        let text =
+            format!("files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 10\nprograms = []\n{programs}")
+                .replace("programs = []\n[[", "[[");
+        let spec: HostPrograms = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+        let checked = spec.check().and_then(|()| spec.check_machine(&load_machine(MACHINE)));
+        checked.unwrap_err().key
+    };
+    assert_eq!(refused(""), "programs");
+    assert_eq!(refused(&reader("a", 1, "cgroup = 'none'")), "programs[0].cgroup");
+    assert_eq!(refused(&[reader("a", 1, ""), reader("a", 1, "")].concat()), "programs[1].name");
+    assert_eq!(refused(&reader("a", 1, "cpu_node = 2")), "programs[0].cpu_node");
+    let twice = [GROUP, GROUP, &reader("a", 1, "")].concat();
+    assert_eq!(refused(&twice), "cgroups[1].name");
+    let below = GROUP.replace("max_mib", "parent = 'later'\nmax_mib");
+    assert_eq!(refused(&[&below, reader("a", 1, "").as_str()].concat()), "cgroups[0].parent");
+}

@@ -1,0 +1,328 @@
+//! One vocabulary for what tasks ask of a kernel, in which all programs can run side by side.
+//!
+//! ```text
+//!   demand::Demand      files and memory that a program needs again and again ┐
+//!                                                                             ├─► Operation of a thread
+//!   threads::Program    which thread uses which memory, and how               ┘
+//! ```
+//!
+//! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
+//! What an operation costs, who waits and what else happens is up to the kernel and the machine.
+
+use crate::demand::groups::AccessGroups;
+use crate::demand::kernel_build::RecordedBuild;
+use crate::demand::memcached::Memcached;
+use crate::demand::spec::{self, DemandSpec};
+use crate::demand::sysbench::SysbenchReadOnly;
+use crate::demand::tpcc::StockLevel;
+use crate::demand::{self, Demand, File};
+use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
+use machine::WrongValue;
+use machine::profile::Figure;
+use rand_pcg::Pcg64Mcg;
+
+/// How much of each page a thread accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it, with its bandwidth.
+    Pages,
+    /// A cache line that is in no cache.
+    Lines,
+    /// What it accesses takes no time of its own: the program's computing includes it.
+    Nothing,
+}
+
+/// The next step of a thread. Pages are of 4 KiB; areas and files are numbered within the thread's process and program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Computes without touching memory.
+    Compute { nanoseconds: u64 },
+    /// Spends time in system calls that are not modelled.
+    SystemCalls { nanoseconds: u64 },
+    /// Reads pages of a file through the page cache, in one system call.
+    Read { file: u32, index: u64, pages: u32 },
+    /// Overwrites pages of a file through the page cache, in one system call.
+    Write { file: u32, index: u64, pages: u32 },
+    /// Accesses pages of an area in order.
+    Access { area: u32, first: u64, pages: u64, write: bool, extent: Extent },
+    /// Frees the pages of an area (`madvise(MADV_DONTNEED)`).
+    Release { area: u32 },
+    /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
+    Map { area: u32 },
+    /// Maps a further area, not adjacent to others (`mmap`). Its number is the next free one.
+    Mmap { pages: u64 },
+    /// Restricts the thread to some CPUs, or lifts the restriction (`sched_setaffinity`).
+    Pin(Option<Affinity>),
+    /// Binds new memory of the thread to a node, or lifts that (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
+    SetMempolicy(Option<u8>),
+    /// Waits until all threads of the process are at the barrier.
+    Barrier,
+    /// Replaces the process, which has no other thread, by a new one without areas.
+    Exec,
+    /// Ends a transaction, the unit that the benchmark counts.
+    TransactionEnd,
+}
+
+impl Operation {
+    /// Whether nobody else can see it, so that a CPU may do it ahead of the others.
+    pub fn is_private(self) -> bool {
+        matches!(self, Operation::Compute { .. } | Operation::SystemCalls { .. } | Operation::TransactionEnd)
+    }
+}
+
+/// A process at its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Number of its memory cgroup among those of its program.
+    pub group: u32,
+    /// Length in pages of each area of private anonymous memory.
+    pub areas: Vec<u64>,
+    /// Whether there are gaps between the areas; the kernel merges adjacent VMAs.
+    pub apart: bool,
+    /// Whether the first thread touches all memory before it starts the others.
+    pub touched: bool,
+}
+
+/// The processes, files and threads of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    pub processes: Vec<Process>,
+    pub files: Vec<File>,
+    pub threads: Vec<demand::Thread>,
+}
+
+crate::kinds! {
+    /// A program and its parameters, as in a scenario.
+    pub enum ProgramSpec {
+        /// Groups of threads that access files or memory; includes fio.
+        "groups" Groups(AccessGroups),
+        /// A recorded kernel build.
+        "kernel-build" KernelBuild(RecordedBuild),
+        /// memcached, filled by memtier_benchmark.
+        "memcached" Memcached(Memcached),
+        /// sysbench's `oltp_read_only` on MySQL.
+        "sysbench-read-only" SysbenchReadOnly(SysbenchReadOnly),
+        /// TPC-C's STOCK_LEVEL on MongoDB.
+        "stock-level" StockLevel(Box<StockLevel>),
+        /// numa01 of the AutoNUMA benchmark, with or without a slice per thread.
+        "numa01" Numa01(autonuma::Numa01),
+        /// numa02 of the AutoNUMA benchmark.
+        "numa02" Numa02(autonuma::Numa02),
+        /// One thread that is moved to another node and back.
+        "pin-move" PinMove(autonuma::PinMove),
+        /// Groups of threads that share memory.
+        "sharing" Sharing(sharing::Sharing),
+        /// A key-value store whose hot keys change.
+        "hot-set" HotSet(hot_set::HotSet),
+        /// A kernel build of short processes that share nothing.
+        "kernbench" Kernbench(kernbench::Kernbench),
+        /// Memory accesses sampled by a profiler.
+        "samples" Samples(samples::SampleFile),
+    }
+}
+
+/// What the two families of generators read of a [`ProgramSpec`].
+enum Family {
+    Demand(DemandSpec),
+    Threads(threads::ProgramSpec),
+}
+
+impl ProgramSpec {
+    fn family(&self) -> Family {
+        match self.clone() {
+            ProgramSpec::Groups(spec) => Family::Demand(DemandSpec::Groups(spec)),
+            ProgramSpec::KernelBuild(spec) => Family::Demand(DemandSpec::KernelBuild(spec)),
+            ProgramSpec::Memcached(spec) => Family::Demand(DemandSpec::Memcached(spec)),
+            ProgramSpec::SysbenchReadOnly(spec) => Family::Demand(DemandSpec::SysbenchReadOnly(spec)),
+            ProgramSpec::StockLevel(spec) => Family::Demand(DemandSpec::StockLevel(spec)),
+            ProgramSpec::Numa01(spec) => Family::Threads(threads::ProgramSpec::Numa01(spec)),
+            ProgramSpec::Numa02(spec) => Family::Threads(threads::ProgramSpec::Numa02(spec)),
+            ProgramSpec::PinMove(spec) => Family::Threads(threads::ProgramSpec::PinMove(spec)),
+            ProgramSpec::Sharing(spec) => Family::Threads(threads::ProgramSpec::Sharing(spec)),
+            ProgramSpec::HotSet(spec) => Family::Threads(threads::ProgramSpec::HotSet(spec)),
+            ProgramSpec::Kernbench(spec) => Family::Threads(threads::ProgramSpec::Kernbench(spec)),
+            ProgramSpec::Samples(spec) => Family::Threads(threads::ProgramSpec::Samples(spec)),
+        }
+    }
+
+    /// Checks the keys and how they go together.
+    pub fn check(&self) -> Result<(), WrongValue> {
+        match self.family() {
+            Family::Demand(spec) => spec.check(),
+            Family::Threads(spec) => spec.check(),
+        }
+    }
+
+    /// Whether what memory costs depends on the machine's table `[numa]`.
+    pub fn needs_numa(&self) -> bool {
+        matches!(self.family(), Family::Threads(_))
+    }
+
+    /// All figures (values with a source) and their keys.
+    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        match self {
+            ProgramSpec::Groups(spec) => spec.figures_mut(),
+            ProgramSpec::KernelBuild(spec) => spec.figures_mut(),
+            ProgramSpec::Memcached(spec) => spec.figures_mut(),
+            ProgramSpec::SysbenchReadOnly(spec) => spec.figures_mut(),
+            ProgramSpec::StockLevel(spec) => spec.figures_mut(),
+            ProgramSpec::Sharing(spec) => spec.figures_mut(),
+            ProgramSpec::HotSet(spec) => spec.figures_mut(),
+            ProgramSpec::Kernbench(spec) => spec.figures_mut(),
+            ProgramSpec::Numa01(_)
+            | ProgramSpec::Numa02(_)
+            | ProgramSpec::PinMove(_)
+            | ProgramSpec::Samples(_) => Vec::new(),
+        }
+    }
+
+    /// Starts the program on a machine with `cpus` CPUs; `random` gives each thread a random stream of its own.
+    pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
+        Ok(match self.family() {
+            Family::Demand(spec) => Program::of_demand(spec.start(random)?),
+            Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
+        })
+    }
+}
+
+/// Who generates the operations.
+enum Generator {
+    Demand {
+        demand: Box<spec::Program>,
+        /// For each region of the demand, its number among the areas of its process.
+        areas: Vec<u32>,
+    },
+    Threads(threads::Program),
+}
+
+/// A running program.
+pub struct Program {
+    generator: Generator,
+    layout: Layout,
+}
+
+impl Program {
+    fn of_demand(demand: spec::Program) -> Program {
+        let of = demand.layout();
+        let process = |process: &demand::Process| Process { group: process.group, ..Process::default() };
+        let mut processes: Vec<Process> = of.processes.iter().map(process).collect();
+        let number = |region: &demand::Region| {
+            let own = &mut processes[region.process as usize].areas;
+            // A VMA is never empty.
+            own.push(region.pages.max(1));
+            own.len() as u32 - 1
+        };
+        let areas = of.regions.iter().map(number).collect();
+        let layout = Layout { files: of.files.clone(), threads: of.threads.clone(), processes };
+        Program { generator: Generator::Demand { demand: Box::new(demand), areas }, layout }
+    }
+
+    fn of_threads(program: threads::Program) -> Program {
+        let of = program.layout();
+        let process = |process: &threads::Process| Process {
+            group: 0,
+            areas: process.areas.clone(),
+            apart: process.apart,
+            touched: process.touched,
+        };
+        let layout = Layout {
+            processes: of.processes.iter().map(process).collect(),
+            files: Vec::new(),
+            threads: of.threads.iter().map(|&process| demand::Thread::of(process)).collect(),
+        };
+        Program { generator: Generator::Threads(program), layout }
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A caveat to print with the results.
+    pub fn note(&self) -> Option<&str> {
+        match &self.generator {
+            Generator::Demand { .. } => None,
+            Generator::Threads(program) => program.note(),
+        }
+    }
+
+    /// The next operation of `thread` at `now`, in nanoseconds since the start; `None` when the thread is done.
+    #[inline]
+    pub fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
+        match &mut self.generator {
+            Generator::Demand { demand, areas } => Some(of_demand(demand.next(thread)?, areas)),
+            Generator::Threads(program) => Some(of_threads(program.next(thread, now)?)),
+        }
+    }
+}
+
+fn of_demand(operation: demand::Operation, areas: &[u32]) -> Operation {
+    match operation {
+        demand::Operation::Compute { nanoseconds } => Operation::Compute { nanoseconds },
+        demand::Operation::Read { file, index, pages } => Operation::Read { file, index, pages },
+        demand::Operation::Write { file, index, pages } => Operation::Write { file, index, pages },
+        demand::Operation::Touch { region, index, pages, write } => Operation::Access {
+            area: areas[region as usize],
+            first: index,
+            pages: pages.into(),
+            write,
+            extent: Extent::Nothing,
+        },
+        demand::Operation::Release { region } => Operation::Release { area: areas[region as usize] },
+        demand::Operation::TransactionEnd => Operation::TransactionEnd,
+    }
+}
+
+fn of_threads(operation: threads::Operation) -> Operation {
+    match operation {
+        threads::Operation::Stream { area, first, pages, write } => {
+            Operation::Access { area, first, pages, write, extent: Extent::Pages }
+        }
+        threads::Operation::Touch { area, page, write } => {
+            Operation::Access { area, first: page, pages: 1, write, extent: Extent::Lines }
+        }
+        threads::Operation::Compute { nanoseconds } => Operation::Compute { nanoseconds },
+        threads::Operation::SystemCalls { nanoseconds } => Operation::SystemCalls { nanoseconds },
+        threads::Operation::Pin(to) => Operation::Pin(to),
+        threads::Operation::SetMempolicy(node) => Operation::SetMempolicy(node),
+        threads::Operation::Barrier => Operation::Barrier,
+        threads::Operation::Map { area } => Operation::Map { area },
+        threads::Operation::Mmap { pages } => Operation::Mmap { pages },
+        threads::Operation::Release { area } => Operation::Release { area },
+        threads::Operation::Exec => Operation::Exec,
+        threads::Operation::TransactionEnd => Operation::TransactionEnd,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn start(text: &str) -> Program {
+        let spec: ProgramSpec = toml::from_str(text).expect("a program");
+        spec.check().expect("checked");
+        spec.start(4, Pcg64Mcg::seed_from_u64).expect("started")
+    }
+
+    #[test]
+    fn a_demand_and_threads_speak_the_same_language() {
+        let mut reader = start(
+            "kind = 'groups'\n[[groups]]\nthreads = 2\nobject = 'memory'\nmib = 1\nwrite = true\n\
+             pattern = { kind = 'sequential' }\ncompute_ns = { value = 500.0, source = 'made up' }",
+        );
+        // One for each thread.
+        assert_eq!(reader.layout().processes[0].areas, [256, 256]);
+        let operations: Vec<Operation> = (0..6).filter_map(|_| reader.next(0, 0)).collect();
+        let touched = Operation::Access { area: 0, first: 1, pages: 1, write: true, extent: Extent::Nothing };
+        assert!(operations.contains(&touched), "{operations:?}");
+        assert!(operations.contains(&Operation::TransactionEnd), "{operations:?}");
+
+        let mut streams = start("kind = 'numa02'\nprocesses = 1\nthreads = 2\nmib = 2\nloops = 1");
+        assert_eq!(streams.layout().threads.len(), 2);
+        let operations: Vec<Operation> = std::iter::from_fn(|| streams.next(1, 0)).take(8).collect();
+        let is_stream = |operation: &Operation| {
+            matches!(operation, Operation::Access { extent: Extent::Pages, pages: 256, .. })
+        };
+        assert!(operations.iter().any(is_stream), "{operations:?}");
+    }
+}
