@@ -292,11 +292,6 @@ impl Scenario {
                 })?;
             }
         }
-        if let Workload::Host(host) = &self.workload {
-            let wrong =
-                host.check_events(Settings::new(machine.page_size)).map_err(|wrong| wrong.within("workload"));
-            wrong.map_err(|wrong| self.refuse(Misfit::OutOfRange(wrong)))?;
-        }
         for name in changes.keys() {
             if let Some(reason) = why_not_applicable(name, self.workload.kind()) {
                 return Err(ScenarioError::NotApplicable {

@@ -59,6 +59,10 @@ pub enum Operation {
     Barrier,
     /// Replaces the process, which has no other thread, by a new one without areas.
     Exec,
+    /// Sleeps until this time after the program's start.
+    SleepUntil { nanoseconds: u64 },
+    /// Writes to a file of the kernel: the write of this number among those that the program was started with.
+    WriteFile { number: u32 },
     /// Ends a transaction, the unit that the benchmark counts.
     TransactionEnd,
 }
@@ -193,6 +197,8 @@ enum Generator {
         areas: Vec<u32>,
     },
     Threads(threads::Program),
+    /// Operations that are known from the start, last first.
+    Listed(Vec<Operation>),
 }
 
 /// A running program.
@@ -233,6 +239,23 @@ impl Program {
         Program { generator: Generator::Threads(program), layout }
     }
 
+    /// A program of one thread that writes to files of the kernel, one after the other, at these times in milliseconds after its
+    /// start, or when the write before has ended.
+    pub fn of_writes(milliseconds: impl IntoIterator<Item = u64>) -> Program {
+        let write = |(number, milliseconds): (u32, u64)| {
+            let sleep = Operation::SleepUntil { nanoseconds: milliseconds.saturating_mul(1_000_000) };
+            [sleep, Operation::WriteFile { number }, Operation::TransactionEnd]
+        };
+        let mut operations: Vec<Operation> = (0..).zip(milliseconds).flat_map(write).collect();
+        operations.reverse();
+        let layout = Layout {
+            processes: vec![Process::default()],
+            files: Vec::new(),
+            threads: vec![demand::Thread::of(0)],
+        };
+        Program { generator: Generator::Listed(operations), layout }
+    }
+
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -240,7 +263,7 @@ impl Program {
     /// A caveat to print with the results.
     pub fn note(&self) -> Option<&str> {
         match &self.generator {
-            Generator::Demand { .. } => None,
+            Generator::Demand { .. } | Generator::Listed(_) => None,
             Generator::Threads(program) => program.note(),
         }
     }
@@ -251,6 +274,7 @@ impl Program {
         match &mut self.generator {
             Generator::Demand { demand, areas } => Some(of_demand(demand.next(thread)?, areas)),
             Generator::Threads(program) => Some(of_threads(program.next(thread, now)?)),
+            Generator::Listed(operations) => operations.pop(),
         }
     }
 }

@@ -186,24 +186,48 @@ impl Kernel<'_> {
     }
 }
 
+/// The error of a write to a file that is none of a pool and that the settings refuse.
+fn not_set(file: &str, error: SettingError) -> WriteError {
+    match error {
+        SettingError::Unknown { .. } => WriteError::NoFile {
+            file: file.into(),
+            remedy: format!(
+                "{}; or a setting, most like it {}",
+                VM_FILES.join(", "),
+                most_like_setting(file)
+            ),
+        },
+        error => error.into(),
+    }
+}
+
 impl MemoryManager {
+    /// The file of a pool with the number to be written; `None` if it is none of a pool.
+    fn find_pool_file<'a>(
+        &self,
+        file: &'a str,
+        value: &str,
+    ) -> Result<Option<(PoolFile<'a>, u64)>, WriteError> {
+        match self.parts.hugetlb.file(file)? {
+            Some(pool) => Ok(Some((pool, number(file, value)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether `echo value > file` would be accepted.
+    pub fn check_write(&self, file: &str, value: &str) -> Result<(), WriteError> {
+        match self.find_pool_file(file, value)? {
+            Some(_) => Ok(()),
+            None => self.settings().clone().set(file, value).map_err(|error| not_set(file, error)),
+        }
+    }
+
     /// Begins `echo value > file`. All errors are returned here; the work happens in [`Kernel::step_write`].
     pub fn begin_write(&mut self, file: &str, value: &str) -> Result<Write, WriteError> {
-        let Some(PoolFile { h, node, attribute }) = self.parts.hugetlb.file(file)? else {
-            self.set(file, value).map_err(|error| match error {
-                SettingError::Unknown { .. } => WriteError::NoFile {
-                    file: file.into(),
-                    remedy: format!(
-                        "{}; or a setting, most like it {}",
-                        VM_FILES.join(", "),
-                        most_like_setting(file)
-                    ),
-                },
-                error => error.into(),
-            })?;
+        let Some((PoolFile { h, node, attribute }, count)) = self.find_pool_file(file, value)? else {
+            self.set(file, value).map_err(|error| not_set(file, error))?;
             return Ok(Write { progress: Progress::Nothing, outcome: None });
         };
-        let count = number(file, value)?;
         let nodes = self.parts.allocator.nodes_with_memory();
         let progress = match attribute {
             "nr_overcommit_hugepages" => {

@@ -10,11 +10,12 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
-use super::report::Reports;
+use super::report::{Payer, Reports};
 use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, map_apart, set_mempolicy};
-use super::{HostPrograms, milliseconds};
+use super::{HostEvent, HostPrograms};
 use crate::block_io::BlockIo;
 use crate::held_pages::HeldPages;
+use crate::kernel_writes::parse_write;
 use crate::kswapd::Kswapds;
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::outcome::Outcome;
@@ -30,7 +31,6 @@ use mm::oom_kill::OomKill;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
-use workload::demand::spec::SettingChange;
 use workload::tasks::{Extent, Operation};
 use workload::threads::Affinity;
 
@@ -66,8 +66,10 @@ pub(super) struct Host {
     kswapds: Kswapds,
     held: HeldPages,
     reports: Reports,
-    /// Settings still to be written, last first.
-    events: Vec<SettingChange>,
+    /// What the operator writes.
+    events: Vec<HostEvent>,
+    /// Why the kernel refused a write, if it did.
+    refused: Option<RunError>,
     /// Threads that have not ended.
     running: usize,
     /// No CPU runs ahead past this time.
@@ -95,8 +97,6 @@ impl Host {
         let pages: u64 = files.map(|file| paging::pages_of(page_size, file.pages)).sum();
         let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         let held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
-        let mut events = spec.events.clone();
-        events.sort_by_key(|event| Reverse(event.milliseconds));
         Ok(Host {
             page_size,
             reports: Reports::new(spec, cpus),
@@ -111,7 +111,8 @@ impl Host {
             accesses: MemoryAccesses::new(nodes),
             kswapds: Kswapds::default(),
             held,
-            events,
+            events: spec.events.clone(),
+            refused: None,
             pause: Time::NEVER,
             drained: false,
             out_of_memory: false,
@@ -123,7 +124,6 @@ impl Host {
     pub fn run_until(&mut self, system: &mut System, times: Range<Time>) -> Time {
         let mut time = times.start;
         while time < times.end && !self.is_finished() {
-            self.write_settings(system, time);
             time = times.end.min(time + UPKEEP);
             // A thread that is alone may run ahead to the end.
             self.pause = time;
@@ -146,6 +146,9 @@ impl Host {
         if self.out_of_memory {
             return Err(RunError::OutOfMemory);
         }
+        if let Some(refused) = self.refused {
+            return Err(refused);
+        }
         let mut outcome = system.outcome(times.end);
         let seconds = (times.end - times.start).seconds().max(1e-12);
         outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
@@ -160,14 +163,6 @@ impl Host {
             .notes
             .extend(self.programs.iter().filter_map(|program| program.generator.note()).map(String::from));
         Ok(outcome)
-    }
-
-    /// Writes the settings that are due at `now`.
-    fn write_settings(&mut self, system: &mut System, now: Time) {
-        let is_due = |event: &mut SettingChange| milliseconds(event.milliseconds) <= now;
-        while let Some(SettingChange { setting, value, .. }) = self.events.pop_if(is_due) {
-            system.mm.set(&setting, &value).expect("checked: the setting takes the value");
-        }
     }
 
     /// Wakes the threads whose time has come on `cpu`.
@@ -218,7 +213,7 @@ impl Host {
     /// Makes a thread wait, and its CPU look for another.
     fn block(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
         self.io.charge_wait(system, cpu);
-        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.threads[thread].state = State::Waits;
         self.scheduler.remove(system, cpu, thread);
         self.timers[cpu.index()].push(Reverse((until, thread)));
@@ -260,6 +255,9 @@ impl Host {
         if !self.threads[thread].span.pages.is_empty() {
             return self.access(system, cpu, thread);
         }
+        if self.threads[thread].write.is_some() {
+            return Ok(self.step_write(system, cpu, thread));
+        }
         let Thread { program, number, .. } = self.threads[thread];
         let doing = self.threads[thread].doing.take().or_else(|| {
             let running = &mut self.programs[program];
@@ -288,23 +286,10 @@ impl Host {
         doing: Doing,
     ) -> Result<Progress, OutOfMemory> {
         match doing.operation {
-            Operation::Compute { nanoseconds } => {
-                let left = self.compute(system, cpu, Category::Program, nanoseconds);
-                self.go_on(thread, Operation::Compute { nanoseconds: left }, left > 0);
+            Operation::Compute { .. } | Operation::SystemCalls { .. } => {
+                self.compute(system, cpu, thread, doing.operation);
             }
-            Operation::SystemCalls { nanoseconds } => {
-                let left = self.compute(system, cpu, Category::SystemCalls, nanoseconds);
-                self.go_on(thread, Operation::SystemCalls { nanoseconds: left }, left > 0);
-            }
-            Operation::Read { file, index, pages } => {
-                self.threads[thread].doing = Some(doing);
-                let Thread { program, number, process, .. } = self.threads[thread];
-                let open = self.programs[program].files[file as usize].descriptor(number);
-                let reader = (self.processes[process].memcg, open);
-                let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
-                self.threads[thread].doing = None;
-                return Ok(self.threads[thread].reads.add(latest).map_or(Progress::Goes, Progress::Waits));
-            }
+            Operation::Read { .. } => return self.read(system, cpu, thread, doing),
             Operation::Write { .. } => return self.write(system, cpu, thread, doing),
             Operation::Access { area, first, pages, write, extent } => {
                 let parts = self.page_size.pages_of_parts(first..first + pages);
@@ -333,14 +318,21 @@ impl Host {
                 self.exec(system, cpu, thread);
                 return Ok(Progress::Left);
             }
+            Operation::SleepUntil { nanoseconds } => {
+                let until =
+                    self.programs[self.threads[thread].program].start + Time::from_nanoseconds(nanoseconds);
+                // The time of a write counts from when it begins.
+                self.threads[thread].transaction_start = until.max(system.machine.now(cpu));
+                return Ok(if until > system.machine.now(cpu) {
+                    Progress::Waits(until)
+                } else {
+                    Progress::Goes
+                });
+            }
+            Operation::WriteFile { number } => self.begin_write(system, thread, number as usize),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
-    }
-
-    /// Notes what is left of an operation, if something is.
-    fn go_on(&mut self, thread: usize, operation: Operation, left: bool) {
-        self.threads[thread].doing = left.then_some(Doing { operation, done: 0 });
     }
 
     fn end_transaction(&mut self, now: Time, thread: usize) {
@@ -349,12 +341,67 @@ impl Host {
         self.reports.transaction(program, now.saturating_sub(transaction_start));
     }
 
-    /// Computes until the CPU has to look at something else. Returns the nanoseconds that are left.
-    fn compute(&self, system: &mut System, cpu: Cpu, category: Category, nanoseconds: u64) -> u64 {
+    /// Begins a write to a file of the kernel.
+    fn begin_write(&mut self, system: &mut System, thread: usize, number: usize) {
+        let text = &self.events[number].write;
+        let (file, value) = parse_write(text).unwrap_or((text, ""));
+        match system.mm.begin_write(file, value) {
+            Ok(write) => self.threads[thread].write = Some(write),
+            Err(error) => self.refused = Some(error.into()),
+        }
+    }
+
+    /// Goes on with a write: one page, one flush, one hold of a lock.
+    fn step_write(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
+        if !system.may_share(cpu) {
+            return Progress::NotYet;
+        }
+        let Some(write) = &mut self.threads[thread].write else { return Progress::Goes };
+        if system.mm.enter(&mut system.machine, cpu).step_write(write)
+            && let Some(outcome) = self.threads[thread].write.take().and_then(|write| write.outcome())
+            && outcome.reached < outcome.wanted
+        {
+            let at = system.machine.now(cpu).seconds();
+            let (reached, wanted) = (outcome.reached, outcome.wanted);
+            self.notes.push(format!(
+                "a write to a pool of huge pages that ended at {at:.3} s: {wanted} asked for, {reached} reached"
+            ));
+        }
+        Progress::Goes
+    }
+
+    /// Computes until the CPU has to look at something else, and notes what is left.
+    fn compute(&mut self, system: &mut System, cpu: Cpu, thread: usize, operation: Operation) {
         let room = self.limit(cpu).saturating_sub(system.machine.now(cpu)).picoseconds() / 1000;
-        let part = nanoseconds.min(room.max(1));
+        let mut left = operation;
+        let (category, nanoseconds) = match &mut left {
+            Operation::Compute { nanoseconds } => (Category::Program, nanoseconds),
+            Operation::SystemCalls { nanoseconds } => (Category::SystemCalls, nanoseconds),
+            _ => return,
+        };
+        let part = room.max(1).min(*nanoseconds);
+        *nanoseconds -= part;
+        let goes_on = *nanoseconds > 0;
         system.machine.work(cpu, category, Time::from_nanoseconds(part));
-        nanoseconds - part
+        self.threads[thread].doing = goes_on.then_some(Doing { operation: left, done: 0 });
+    }
+
+    /// Reads pages of a file; what is not cached has to be waited for.
+    fn read(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        doing: Doing,
+    ) -> Result<Progress, OutOfMemory> {
+        let Operation::Read { file, index, pages } = doing.operation else { return Ok(Progress::Goes) };
+        self.threads[thread].doing = Some(doing);
+        let Thread { program, number, process, .. } = self.threads[thread];
+        let open = self.programs[program].files[file as usize].descriptor(number);
+        let reader = (self.processes[process].memcg, open);
+        let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
+        self.threads[thread].doing = None;
+        Ok(self.threads[thread].reads.add(latest).map_or(Progress::Goes, Progress::Waits))
     }
 
     /// Overwrites the remaining pages of a file, until the thread has to wait. Memory may run out at any page.
@@ -541,7 +588,7 @@ impl Host {
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         system.mm.enter(&mut system.machine, cpu).numa_tick();
-        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.kswapds.wake(system, cpu);
         self.scheduler.tick(system, cpu);
     }
@@ -550,20 +597,23 @@ impl Host {
 impl Program for Host {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let now = system.machine.now(cpu);
+        // Interrupts since the last step are paid by who runs here.
+        let runs = self.scheduler.current(cpu).map(|thread| self.threads[thread].program);
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
+        self.reports.settle(system, cpu, runs.map_or(Payer::Interrupts, Payer::Program));
         self.wake_due(system, cpu, now);
         if self.kswapds.step(system, cpu) {
             if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
                 self.kill(system, cpu, &kill);
             }
             self.io.submit_writes(system, cpu);
-            self.reports.settle_kswapd(system, cpu);
+            self.reports.settle(system, cpu, Payer::Kswapd);
             return Step::Again;
         }
         if system.may_share(cpu) {
             self.io.step_flushers(system, cpu);
-            self.reports.settle_flushers(system, cpu);
+            self.reports.settle(system, cpu, Payer::Writeback);
         }
         let Some(thread) = self.scheduler.current(cpu) else {
             let timer = self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time);
@@ -573,7 +623,7 @@ impl Program for Host {
                 until => Step::Sleep(until),
             };
         };
-        if self.out_of_memory || now >= self.pause {
+        if self.is_finished() || now >= self.pause {
             return Step::Again;
         }
         if self.scheduler.is_tick_due(cpu, now) {
@@ -581,7 +631,7 @@ impl Program for Host {
             return Step::Again;
         }
         self.run_thread(system, cpu, thread);
-        self.reports.settle(system, cpu, self.threads[thread].program);
+        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.kswapds.wake(system, cpu);
         self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
@@ -592,6 +642,6 @@ impl Program for Host {
     }
 
     fn is_finished(&self) -> bool {
-        self.out_of_memory || self.running == 0
+        self.out_of_memory || self.refused.is_some() || self.running == 0
     }
 }

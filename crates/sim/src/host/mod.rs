@@ -17,13 +17,12 @@ mod engine;
 mod report;
 mod threads;
 
+use crate::kernel_writes::parse_write;
 use crate::outcome::Outcome;
 use crate::{Boot, RunError};
 use engine::Host;
 use machine::profile::Figure;
 use machine::{Profile, Time, WrongValue};
-use mm::Settings;
-use workload::demand::spec::SettingChange;
 use workload::keys::{Bounds, MIB, MILLISECONDS, Value};
 use workload::tasks::ProgramSpec;
 
@@ -55,9 +54,20 @@ workload::keys! {
         pub cgroups: Vec<Cgroup>,
         /// What runs.
         pub programs: Vec<HostProgram>,
-        /// Writes to settings during the run.
+        /// What an operator writes to files of the kernel during the run, in the order of time.
         #[serde(default)]
-        pub events: Vec<SettingChange>,
+        pub events: Vec<HostEvent>,
+    }
+}
+
+workload::keys! {
+    /// A write to a file of the kernel.
+    #[derive(Eq)]
+    pub struct HostEvent {
+        /// Virtual time in milliseconds, from the start of warming up. A write begins when those before it have ended.
+        pub milliseconds: u64 => MILLISECONDS.or_none(),
+        /// `FILE=VALUE`: a setting, or a file of a pool of huge pages.
+        pub write: String,
     }
 }
 
@@ -125,6 +135,18 @@ impl HostPrograms {
             let expected = "more than 0 with a swap device, 0 without";
             return Err(WrongValue::new("swap_mib", self.swap_mib, expected));
         }
+        for (at, event) in self.events.iter().enumerate() {
+            let before = self.events[..at].last().map_or(0, |before| before.milliseconds);
+            if event.milliseconds < before {
+                let expected = format!("{before} or later, when the event before it is");
+                let key = format!("events[{at}].milliseconds");
+                return Err(WrongValue::new(key, event.milliseconds, expected));
+            }
+            if parse_write(&event.write).is_none() {
+                let expected = "FILE=VALUE, such as vm.nr_hugepages=1024";
+                return Err(WrongValue::new(format!("events[{at}].write"), &event.write, expected));
+            }
+        }
         for (at, cgroup) in self.cgroups.iter().enumerate() {
             let earlier = &self.cgroups[..at];
             if earlier.iter().any(|other| other.name == cgroup.name) {
@@ -181,17 +203,6 @@ impl HostPrograms {
         Ok(())
     }
 
-    /// Checks that settings take what is written to them during the run.
-    pub fn check_events(&self, mut settings: Settings) -> Result<(), WrongValue> {
-        for (at, SettingChange { setting, value, .. }) in self.events.iter().enumerate() {
-            settings.set(setting, value).map_err(|error| {
-                let expected = format!("a setting with a value that it takes: {error}");
-                WrongValue::new(format!("events[{at}]"), format!("{setting}={value}"), expected)
-            })?;
-        }
-        Ok(())
-    }
-
     /// All figures (values with a source) and their keys below `workload`.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let programs = self.programs.iter_mut().enumerate();
@@ -221,6 +232,10 @@ fn milliseconds(count: u64) -> Time {
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
+    for event in &spec.events {
+        let (file, value) = parse_write(&event.write).unwrap_or((&event.write, ""));
+        system.mm.check_write(file, value)?;
+    }
     let mut host = Host::new(boot, spec, &mut system)?;
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);

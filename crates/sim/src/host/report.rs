@@ -65,9 +65,20 @@ impl Report {
     }
 }
 
+/// Whose time it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// The running program of this number.
+    Program(usize),
+    Kswapd,
+    Writeback,
+    /// Of a CPU that is idle otherwise.
+    Interrupts,
+}
+
 /// Reports of all programs and kernel threads.
 pub(super) struct Reports {
-    /// The programs as in the scenario, then kswapd and the flushers.
+    /// The programs as in the scenario, the operator if there are events, then kswapd, the flushers, and interrupts of idle CPUs.
     all: Vec<Report>,
     /// For each running program, which of `all` it belongs to: copies have one report.
     of_program: Vec<usize>,
@@ -79,9 +90,16 @@ impl Reports {
     pub fn new(spec: &HostPrograms, cpus: usize) -> Reports {
         let names = spec.programs.iter().map(|program| program.name.as_str());
         let copies = spec.programs.iter().enumerate();
+        let operator = (!spec.events.is_empty()).then_some("[events]");
+        let of_operator = operator.map(|_| spec.programs.len());
+        let copies = copies.flat_map(|(at, program)| (0..program.copies).map(move |_| at));
         Reports {
-            all: names.chain(["[kswapd]", "[writeback]"]).map(Report::new).collect(),
-            of_program: copies.flat_map(|(at, program)| (0..program.copies).map(move |_| at)).collect(),
+            all: names
+                .chain(operator)
+                .chain(["[kswapd]", "[writeback]", "[interrupts]"])
+                .map(Report::new)
+                .collect(),
+            of_program: copies.chain(of_operator).collect(),
             settled: vec![vec![Time::ZERO; Category::COUNT]; cpus],
         }
     }
@@ -116,23 +134,15 @@ impl Reports {
         &report.name
     }
 
-    /// Adds what `cpu` has done since the last call to a program's time.
-    pub fn settle(&mut self, system: &System, cpu: Cpu, program: usize) {
-        self.settle_as(system, cpu, self.of_program[program]);
-    }
-
-    /// Adds it to kswapd's.
-    pub fn settle_kswapd(&mut self, system: &System, cpu: Cpu) {
-        self.settle_as(system, cpu, self.all.len() - 2);
-    }
-
-    /// Adds it to the flushers'.
-    pub fn settle_flushers(&mut self, system: &System, cpu: Cpu) {
-        self.settle_as(system, cpu, self.all.len() - 1);
-    }
-
-    fn settle_as(&mut self, system: &System, cpu: Cpu, report: usize) {
-        let report = &mut self.all[report];
+    /// Adds what `cpu` has done since the last call to somebody's time.
+    pub fn settle(&mut self, system: &System, cpu: Cpu, payer: Payer) {
+        let kernel = self.all.len() - 3;
+        let report = &mut self.all[match payer {
+            Payer::Program(program) => self.of_program[program],
+            Payer::Kswapd => kernel,
+            Payer::Writeback => kernel + 1,
+            Payer::Interrupts => kernel + 2,
+        }];
         let places = self.settled[cpu.index()].iter_mut().zip(&mut report.spent);
         for (&category, (settled, spent)) in Category::ALL.iter().zip(places) {
             let now = system.machine.accounts.spent(cpu, category);

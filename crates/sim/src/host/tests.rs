@@ -149,11 +149,25 @@ fn a_group_that_exceeds_its_limit_ends_and_others_go_on() {
 
 #[test]
 fn a_setting_that_is_written_acts_from_then_on() {
-    let event = "[[events]]\nmilliseconds = 0\nsetting = 'kernel.numa_balancing'\nvalue = '0'\n";
+    let event = "[[events]]\nmilliseconds = 0\nwrite = 'kernel.numa_balancing=0'\n";
     let with = outcome_of("6.12", &[], &format!("{}{event}", streams("")));
     let without = outcome_of("6.12", &[], &streams(""));
     assert_eq!(with.counters.get(Event::NumaPteUpdates), 0);
     assert!(without.counters.get(Event::NumaPteUpdates) > 0);
+}
+
+/// A pool takes memory from a cache of files that fills all of it, while the files are read.
+#[test]
+fn a_pool_of_huge_pages_grows_while_programs_run() {
+    let event = "[[events]]\nmilliseconds = 700\nwrite = 'vm.nr_hugepages=64'\n";
+    let outcome = outcome_of("6.12", &[], &format!("{}{event}", reader("files", 64, "")));
+    let [files, operator] = &outcome.programs[..2] else { panic!("a program and the operator") };
+    assert_eq!((operator.name.as_str(), operator.transactions), ("[events]", 1));
+    assert!(operator.latency_us["max"] > 0.0);
+    assert!(files.transactions > 0);
+    assert_eq!(outcome.notes, Vec::<String>::new());
+    let refused = run_of("6.12", &[], &format!("{}{}", reader("files", 64, ""), event.replace("64", "many")));
+    assert!(crate::run(&refused).is_err());
 }
 
 #[test]
@@ -181,4 +195,9 @@ fn what_does_not_go_together_is_refused() {
     assert_eq!(refused(&twice), "cgroups[1].name");
     let below = GROUP.replace("max_mib", "parent = 'later'\nmax_mib");
     assert_eq!(refused(&[&below, reader("a", 1, "").as_str()].concat()), "cgroups[0].parent");
+    let event = "[[events]]\nmilliseconds = 5\nwrite = 'vm.swappiness'\n";
+    assert_eq!(refused(&[reader("a", 1, "").as_str(), event].concat()), "events[0].write");
+    let event = event.replace("swappiness", "swappiness=1");
+    let earlier = event.replace("= 5", "= 4");
+    assert_eq!(refused(&[reader("a", 1, ""), event, earlier].concat()), "events[1].milliseconds");
 }

@@ -8,6 +8,7 @@ use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::hugetlb::write::Write;
 use mm::memcontrol::Memcg;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
@@ -53,6 +54,8 @@ pub(super) struct Thread {
     pub started: bool,
     pub reads: ReadsInFlight,
     pub doing: Option<Doing>,
+    /// The write to a file of the kernel that it is in, if it is.
+    pub write: Option<Write>,
     /// Pages that it accesses in order, if it does.
     pub span: Span,
     pub dirtier: Dirtier,
@@ -149,6 +152,11 @@ impl Beginnings {
                 all.add(system, scheduler, running, (memcg, allowed));
             }
         }
+        if !spec.events.is_empty() {
+            let generator = Program::of_writes(spec.events.iter().map(|event| event.milliseconds));
+            let running = Running { files: Vec::new(), generator, start: Time::ZERO, memory_node: None };
+            all.add(system, scheduler, running, (Memcg::ROOT, None));
+        }
         Ok(all)
     }
 
@@ -191,6 +199,7 @@ impl Beginnings {
                 started: false,
                 reads: ReadsInFlight::new(thread.outstanding as usize),
                 doing: None,
+                write: None,
                 span: Span::default(),
                 dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
                 transaction_start: start,
