@@ -26,6 +26,7 @@ mod decision;
 mod error;
 mod extract;
 mod header;
+pub mod judge;
 mod loaded;
 mod note;
 mod signature;

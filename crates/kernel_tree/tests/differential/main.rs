@@ -1,9 +1,7 @@
 //! The C of a kernel as judge of the twin: the same states to both, and every difference is a failure or a known one.
 //!
-//! ```text
-//!   seed ─► a state ─┬─► nr_pcp_high of mm/page_alloc.c ─► PcpState ─┐
-//!                    └─► policy.rs with the release's features ──────┴─ equal? else known, else a failure with the state
-//! ```
+//! How a state of a function is drawn and what the twin makes of it is in `crates/kernel_tree/src/judge/`; here is what a difference
+//! means: a failure with the smallest state that shows it, or a line with its reason.
 //!
 //! Kernel sources are not part of this project. They are looked for where `MMTWIN_KERNEL_SOURCES` says (directories, with colons between
 //! them) and in /usr/src/linux-source-*, as Debian's packages unpack; where there are none this test says so and does nothing.
@@ -11,21 +9,11 @@
 //! `MMTWIN_STATES` says how many states each function gets. The long form, `make differential`, tries a million and has gcov say which
 //! branches of the C none of them reached.
 
-mod case;
 mod coverage;
-mod deferral;
-mod fragmentation;
 mod kernels;
-mod lru_gen;
-mod numa;
-mod pcp;
-mod readahead;
-mod watermarks;
 mod whole_kernel;
-mod workingset;
-mod writeback;
 
-use case::Case;
+use kernel_tree::judge::{Case, Comparison, Example, Named, Side, cases};
 use kernel_tree::{Compiler, Config, Decision, Extract, Instrumentation, KernelTree, Loaded, Surveyed};
 use kernels::Kernel;
 use mm::decisions::Rule;
@@ -55,19 +43,32 @@ fn load(kernel: &Kernel, directory: &Path, instrumentation: Instrumentation) -> 
         .unwrap_or_else(|error| panic!("{}: {error}", kernel.root.display()))
 }
 
-fn cases() -> Vec<Case> {
-    [
-        pcp::cases(),
-        watermarks::cases(),
-        lru_gen::cases(),
-        workingset::cases(),
-        readahead::cases(),
-        numa::cases(),
-        fragmentation::cases(),
-        deferral::cases(),
-        writeback::cases(),
-    ]
-    .concat()
+/// How the twin and a kernel differ about a function, if they do without a known reason.
+fn difference(case: &Case, kernel: &Kernel, loaded: &Loaded, states: u64) -> Option<String> {
+    let comparison = Comparison {
+        old: Side::Twin(&kernel.features),
+        new: Side::Tree(&loaded.decisions),
+        release: kernel.release,
+        states,
+        examples: 1,
+    };
+    let Some(found) = case.compare(&comparison) else { return Some("it is not loaded".to_string()) };
+    let (release, name) = (kernel.release, case.name);
+    kernels::say(&format!("{release} {name}: {states} states, {} unexplained differences", found.differing));
+    for (why, met) in &found.known {
+        kernels::say(&format!("    {met} known: {why}"));
+    }
+    let example = found.examples.iter().find(|example| example.known.is_none())?;
+    Some(format!("{} of {states} states differ, one of them\n{}", found.differing, told(example)))
+}
+
+fn told(example: &Example) -> String {
+    let list = |numbers: &[Named]| {
+        let told = numbers.iter().map(|Named { name, number }| format!("{name} = {number}"));
+        told.collect::<Vec<_>>().join(", ")
+    };
+    let Example { asked, old, new, .. } = example;
+    format!("  asked:  {}\n  twin:   {}\n  kernel: {}", list(asked), list(old), list(new))
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn the_twin_decides_as_the_kernel_does() {
         let directory = tempfile::tempdir().unwrap();
         let loaded = load(kernel, directory.path(), Instrumentation::None);
         for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
-            let difference = case.compare(kernel, &loaded.decisions, states());
+            let difference = difference(case, kernel, &loaded, states());
             failures
                 .extend(difference.map(|message| format!("{} of {}: {message}", case.name, kernel.release)));
         }
@@ -128,7 +129,7 @@ fn every_branch_is_reached_or_listed() {
         let directory = tempfile::tempdir().unwrap();
         let loaded = load(kernel, directory.path(), Instrumentation::Coverage);
         for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
-            let _ = case.compare(kernel, &loaded.decisions, states().min(100_000));
+            let _ = difference(case, kernel, &loaded, states().min(100_000));
         }
         loaded.write_coverage();
         let report = coverage::report(directory.path());

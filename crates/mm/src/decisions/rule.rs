@@ -44,31 +44,44 @@ impl<S> fmt::Debug for Rule<S> {
 
 /// A record that C reads and writes: integers only, in the order of C.
 pub trait Flat: Copy + Default + fmt::Debug + PartialEq {
-    /// Its tag in C.
+    /// The tag of the structure in C.
     const TAG: &'static str;
-    /// Its fields: name, type in C, and how many there are in a row.
+    /// The fields of the record: the name, the type in C, and how many there are in a row.
     const FIELDS: &'static [Field];
+
+    /// All numbers of the record, in the order of its fields and, in an array, of its elements.
+    fn numbers(&self) -> Vec<i128>;
 }
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, here and in C.
+    /// The name, which is the same here and in C.
     pub name: &'static str,
     /// The type of one element in C.
     pub c_type: &'static str,
-    /// How many elements, if it is an array.
+    /// How many elements the field has, if it is an array.
     pub elements: Option<usize>,
+}
+
+impl Field {
+    /// How many numbers the field is.
+    pub fn numbers(&self) -> usize {
+        self.elements.unwrap_or(1)
+    }
 }
 
 /// What a field of a record can be.
 pub trait FlatField {
     /// The type of one element in C.
     const C_TYPE: &'static str;
-    /// How many elements, if it is an array.
+    /// How many elements the field has, if it is an array.
     const ELEMENTS: Option<usize> = None;
-    /// Nothing said yet.
+    /// The value before anybody has set the field.
     const ZERO: Self;
+
+    /// Appends the numbers that the field consists of.
+    fn append_to(&self, numbers: &mut Vec<i128>);
 }
 
 macro_rules! flat_field {
@@ -76,6 +89,10 @@ macro_rules! flat_field {
         $(impl FlatField for $rust {
             const C_TYPE: &'static str = $c;
             const ZERO: $rust = 0;
+
+            fn append_to(&self, numbers: &mut Vec<i128>) {
+                numbers.push(i128::from(*self));
+            }
         })*
     };
 }
@@ -86,6 +103,10 @@ impl<T: FlatField, const N: usize> FlatField for [T; N] {
     const C_TYPE: &'static str = T::C_TYPE;
     const ELEMENTS: Option<usize> = Some(N);
     const ZERO: [T; N] = [T::ZERO; N];
+
+    fn append_to(&self, numbers: &mut Vec<i128>) {
+        self.iter().for_each(|element| element.append_to(numbers));
+    }
 }
 
 /// Declares a record that is the same in Rust and in C.
@@ -115,6 +136,12 @@ macro_rules! flat {
                     elements: <$type as $crate::decisions::rule::FlatField>::ELEMENTS,
                 },)*
             ];
+
+            fn numbers(&self) -> Vec<i128> {
+                let mut numbers = Vec::new();
+                $($crate::decisions::rule::FlatField::append_to(&self.$field, &mut numbers);)*
+                numbers
+            }
         }
     };
 }
@@ -127,9 +154,9 @@ mod tests {
     flat! {
         /// Two numbers and three in a row.
         pub struct Sample as "sample" {
-            /// One.
+            /// A single number.
             pub one: i32,
-            /// Three.
+            /// Three numbers in a row.
             pub three: [u64; 3],
         }
     }
@@ -139,6 +166,9 @@ mod tests {
         let fields: Vec<_> = Sample::FIELDS.iter().map(|f| (f.name, f.c_type, f.elements)).collect();
         assert_eq!(fields, [("one", "int", None), ("three", "unsigned long long", Some(3))]);
         assert_eq!(Sample::TAG, "sample");
+        let sample = Sample { one: -1, three: [2, 3, u64::MAX] };
+        assert_eq!(sample.numbers(), [-1, 2, 3, i128::from(u64::MAX)]);
+        assert_eq!(Sample::FIELDS.iter().map(Field::numbers).sum::<usize>(), sample.numbers().len());
     }
 
     #[test]

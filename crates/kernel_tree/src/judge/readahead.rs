@@ -1,14 +1,13 @@
 //! Readahead: sizes of windows, as `readahead/policy.rs` has them.
 
-use crate::case::{Both, Case, Draw};
+use super::case::{Both, Case, Span};
+use super::draw::Draw;
 use mm::decisions::{Decisions, ReadaheadState, Rule};
 use mm::readahead::policy;
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     let case = |name, rule: fn(&Decisions) -> Rule<ReadaheadState>, own| {
-        Case::from(Both { name, releases: BOTH, rule, draw: window, own, known: &[] })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: window, own, known: &[] })
     };
     vec![
         case(

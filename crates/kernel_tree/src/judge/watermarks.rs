@@ -1,6 +1,7 @@
 //! Watermarks: zones of a machine, and what `watermark.rs` makes of them.
 
-use crate::case::{Both, Case, Draw, Known};
+use super::case::{Both, Case, Known, Span};
+use super::draw::Draw;
 use mm::Features;
 use mm::ZoneType;
 use mm::decisions::WatermarkState;
@@ -10,7 +11,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Both {
             name: "__setup_per_zone_wmarks",
-            releases: &["6.1", "6.12"],
+            releases: Span::ALL,
             rule: |d| d.watermarks,
             draw: zones,
             own: marks,
@@ -22,12 +23,12 @@ pub fn cases() -> Vec<Case> {
 
 const KNOWN: &[Known<WatermarkState>] = &[
     Known {
-        releases: &["6.1"],
+        releases: Span::only(6, 1),
         when: |s| s.kind.contains(&MOVABLE),
         why: "6.1 counts movable zones as low memory and gives them a share; the twin has the later rule in all kernels",
     },
     Known {
-        releases: &["6.1"],
+        releases: Span::only(6, 1),
         when: |s| lowmem(s) >> 32 != 0,
         why: "6.1 divides by the low 32 bits of a number of pages: wrong from 16 TiB on, and mended since",
     },
@@ -44,7 +45,7 @@ fn zones(draw: &mut Draw) -> WatermarkState {
     let mut state = WatermarkState {
         min_free_kbytes: draw.number(128, 1 << 26, &[67_584]) as i32,
         watermark_scale_factor: draw.number(1, 3000, &[10]) as i32,
-        page_shift: [12, 14, 16][draw.number(0, 2, &[]) as usize],
+        page_shift: draw.one_of([12, 14, 16]),
         nr_zones: draw.number(1, 6, &[]) as i32,
         ..WatermarkState::default()
     };
@@ -53,6 +54,9 @@ fn zones(draw: &mut Draw) -> WatermarkState {
         state.kind[zone] = draw.number(0, if zone == 0 { 2 } else { 3 }, &[]) as i32;
         state.managed[zone] = draw.number(1, 1 << 34, &[3840]) as u64;
     }
+    // 6.1 divides by the low 32 bits of the sum of all zones; where they are all 0 it does not boot.
+    let all_pages: u64 = state.managed.iter().sum();
+    state.managed[0] += u64::from(all_pages as u32 == 0);
     state
 }
 

@@ -3,7 +3,9 @@
 //! Settings are those that the kernel takes; group statistics stay below 2^40, so that products do not wrap. A fault is local or remote, and
 //! private or shared, so both make the same sum: otherwise the kernel would divide by zero.
 
-use crate::case::{Both, Case, Draw, Known};
+use super::case::{Both, Case, Known, Span};
+use super::draw::Draw;
+use super::features::accessing_pids;
 use mm::Features;
 use mm::decisions::{Decisions, NumaScanState, Rule, VmaAccessState};
 use mm::numa::placement::policy::{Decayed, Locality, update_period};
@@ -11,11 +13,9 @@ use mm::numa::scan::policy::{Decision, GroupSharing, ScanPeriods, Scanner, acces
 use mm::numa::scan::{MmScan, NumabState};
 use mm::sysctl::NumaSettings;
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     let case = |name, rule: fn(&Decisions) -> Rule<NumaScanState>, own| {
-        Case::from(Both { name, releases: BOTH, rule, draw: task, own, known: KNOWN })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: task, own, known: KNOWN })
     };
     vec![
         case("task_scan_min", |d| d.judged.task_scan_min, |_, s| s.answer = periods(s).min),
@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Case> {
         case("task_scan_start", |d| d.judged.task_scan_start, |_, s| s.answer = periods(s).start),
         Case::from(Both {
             name: "vma_is_accessed",
-            releases: &["6.12"],
+            releases: Span::since(6, 4),
             rule: |d| d.judged.vma_is_accessed,
             draw: vma,
             own: may_scan,
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 const KNOWN: &[Known<NumaScanState>] = &[Known {
-    releases: &["6.12"],
+    releases: Span::only(6, 12),
     when: |s| s.locality[1] + s.shared == 0 || s.locality[2] > 0,
     why: "6.12.117 clears the locality of faults in any case (e81ee0630837), as the variant numa-6.12.117 does; 6.12 does not yet",
 }];
@@ -92,8 +92,7 @@ fn may_scan(f: &Features, s: &mut VmaAccessState) {
     };
     let mm = MmScan { next_scan: 0, scan_offset: s.scan_offset, scan_seq: s.scan_seq };
     let scanner = Scanner { pid: s.pid as u32, nr_threads: s.nr_threads, started: 0, forced: false };
-    let pids = f.numa.accessing_pids.expect("6.12 knows who touched a VMA");
-    let decision = access(&f.numa, pids, s.vm_start, &record, &mm, &scanner);
+    let decision = access(&f.numa, accessing_pids(f), s.vm_start, &record, &mm, &scanner);
     s.answer = (!matches!(decision, Decision::Skip(_))).into();
 }
 

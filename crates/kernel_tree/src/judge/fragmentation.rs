@@ -1,15 +1,14 @@
 //! Fragmentation: what free blocks are worth, as `compaction/policy.rs` has it. A zone has fewer than 2^32 free pages: the kernel divides by
 //! the low 32 bits of their number.
 
-use crate::case::{Both, Case, Draw, Known};
+use super::case::{Both, Case, Known, Span};
+use super::draw::Draw;
 use mm::compaction::policy::{self, FreeBlocks};
 use mm::decisions::{Decisions, FragmentationState, Rule};
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     let case = |name, rule: fn(&Decisions) -> Rule<FragmentationState>, own, known| {
-        Case::from(Both { name, releases: BOTH, rule, draw: blocks, own, known })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: blocks, own, known })
     };
     vec![
         case(
@@ -42,7 +41,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 const SINGLE_BLOCK: &[Known<FragmentationState>] = &[Known {
-    releases: BOTH,
+    releases: Span::ALL,
     when: |s| s.free_blocks.iter().sum::<u64>() == 1,
     why: "of a single block that is too small the kernel answers a little below 0, the twin that there is no index; callers ask no more",
 }];

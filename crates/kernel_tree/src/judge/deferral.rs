@@ -1,14 +1,13 @@
 //! Compaction that is put off because it failed, as `compaction/policy.rs` has it.
 
-use crate::case::{Both, Case, Draw};
+use super::case::{Both, Case, Span};
+use super::draw::Draw;
 use mm::compaction::policy::Deferral;
 use mm::decisions::{Decisions, DeferralState, Rule};
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     let case = |name, rule: fn(&Decisions) -> Rule<DeferralState>, own| {
-        Case::from(Both { name, releases: BOTH, rule, draw: zone, own, known: &[] })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: zone, own, known: &[] })
     };
     vec![
         case(

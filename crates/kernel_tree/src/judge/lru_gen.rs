@@ -1,17 +1,17 @@
 //! The multi-gen LRU: generations and counts of tiers, and what `mglru/policy.rs` makes of them.
 
-use crate::case::{Both, Case, Draw, Known};
+use super::case::{Both, Case, Known, Span};
+use super::draw::Draw;
+use super::features::generations;
 use mm::Features;
 use mm::decisions::{Decisions, LruGenState, Rule};
 use mm::mglru::policy::{self, Evictable, Position};
-use mm::vmscan::features::{GenFeatures, Lru};
+use mm::vmscan::features::EvictionLoop;
 use mm::workingset::policy::{TierCounts, carry_over};
-
-const BOTH: &[&str] = &["6.1", "6.12"];
 
 pub fn cases() -> Vec<Case> {
     let case = |name, rule: fn(&Decisions) -> Rule<LruGenState>, own, known| {
-        Case::from(Both { name, releases: BOTH, rule, draw: lruvec, own, known })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: lruvec, own, known })
     };
     vec![
         case("get_tier_idx", |d| d.lru_gen.get_tier_idx, get_tier_idx, &[]),
@@ -63,13 +63,6 @@ fn lruvec(draw: &mut Draw) -> LruGenState {
     state.set_point = position(draw);
     state.process = position(draw);
     state
-}
-
-fn generations(f: &Features) -> GenFeatures {
-    match f.reclaim.lru {
-        Lru::MultiGen(generations) => generations,
-        Lru::Classic => panic!("kernels of these releases have the multi-gen LRU"),
-    }
 }
 
 fn counts(s: &LruGenState, lru_type: usize, tier: usize) -> TierCounts {
@@ -140,7 +133,7 @@ fn should_run_aging(f: &Features, s: &mut LruGenState) {
     }
     s.answer = policy::should_run_aging(&generations(f), &evictable).into();
     s.nr_to_scan = match generations(f).eviction_loop {
-        mm::vmscan::features::EvictionLoop::AgingApart => evictable.total >> s.priority,
+        EvictionLoop::AgingApart => evictable.total >> s.priority,
         _ if evictable.is_out_of_cold() => 0,
         _ => evictable.total,
     };

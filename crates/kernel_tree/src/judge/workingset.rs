@@ -1,17 +1,17 @@
 //! Shadows: their bits, and whether a page that comes back was evicted recently, as `workingset/` has both.
 
-use crate::case::{Both, Case, Draw};
+use super::case::{Both, Case, Span};
+use super::draw::Draw;
+use super::features::with_lru;
 use machine::PageSize;
 use mm::Features;
 use mm::decisions::{Decisions, Rule, ShadowState};
 use mm::lru::mmzone::LruType;
 use mm::vmscan;
-use mm::vmscan::features::{Lru, ReclaimFeatures};
+use mm::vmscan::features::ReclaimFeatures;
 use mm::workingset::policy::{self, LruSizes, LruvecState, Origin};
 use mm::workingset::shadow::{Shadow, ShadowLayout};
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-const SINCE_6_4: &[&str] = &["6.12"];
 /// `CONFIG_NODES_SHIFT` of the header.
 const NODES_SHIFT: u32 = 10;
 
@@ -20,16 +20,16 @@ pub fn cases() -> Vec<Case> {
         Case::from(Both { name, releases, rule, draw: shadow, own, known: &[] })
     };
     vec![
-        case("pack_shadow", BOTH, |d| d.judged.pack_shadow, |f, s| s.value = packed(f, s)),
-        case("unpack_shadow", BOTH, |d| d.judged.unpack_shadow, unpack),
-        case("inactive_is_low", BOTH, |d| d.judged.inactive_is_low, inactive_is_low),
+        case("pack_shadow", Span::ALL, |d| d.judged.pack_shadow, |f, s| s.value = packed(f, s)),
+        case("unpack_shadow", Span::ALL, |d| d.judged.unpack_shadow, unpack),
+        case("inactive_is_low", Span::ALL, |d| d.judged.inactive_is_low, inactive_is_low),
         case(
             "lru_gen_test_recent",
-            SINCE_6_4,
+            Span::since(6, 4),
             |d| d.judged.lru_gen_test_recent,
             |f, s| s.answer = is_recent(&f.reclaim, s),
         ),
-        case("workingset_test_recent", SINCE_6_4, |d| d.judged.workingset_test_recent, test_recent),
+        case("workingset_test_recent", Span::since(6, 4), |d| d.judged.workingset_test_recent, test_recent),
     ]
 }
 
@@ -104,6 +104,5 @@ fn inactive_is_low(_: &Features, s: &mut ShadowState) {
 }
 
 fn test_recent(f: &Features, s: &mut ShadowState) {
-    let classic = ReclaimFeatures { lru: Lru::Classic, ..f.reclaim };
-    s.answer = is_recent(if s.lru_gen_enabled != 0 { &f.reclaim } else { &classic }, s);
+    s.answer = is_recent(&with_lru(&f.reclaim, s.lru_gen_enabled != 0), s);
 }

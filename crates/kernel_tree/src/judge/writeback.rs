@@ -2,18 +2,17 @@
 //!
 //! Rates are of up to 4 GiB a second, so that pages of a pause fit into the kernel's `int`.
 
-use crate::case::{Both, Case, Draw};
+use super::case::{Both, Case, Span};
+use super::draw::Draw;
 use machine::PageSize;
 use mm::Features;
 use mm::decisions::{Decisions, Rule, WritebackState};
 use mm::writeback::policy::{self, DirtyThrottleControl, Pauses, Rates};
 
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     type Own = fn(&Features, &mut WritebackState);
     let case = |name, rule: fn(&Decisions) -> Rule<WritebackState>, own: Own| {
-        Case::from(Both { name, releases: BOTH, rule, draw: flusher, own, known: &[] })
+        Case::from(Both { name, releases: Span::ALL, rule, draw: flusher, own, known: &[] })
     };
     vec![
         case(
@@ -68,7 +67,7 @@ fn flusher(draw: &mut Draw) -> WritebackState {
         dirty_ratelimit: draw.number(1, 1 << 20, &[25_600]) as u64,
         task_ratelimit: draw.number(0, 1 << 20, &[]) as u64,
         wb_dirty: draw.number(0, 1 << 26, &[]) as u64,
-        page_shift: [12, 14, 16][draw.number(0, 2, &[]) as usize],
+        page_shift: draw.one_of([12, 14, 16]),
         ..WritebackState::default()
     };
     state.max_pause = pauses(&state).max as i64;

@@ -3,66 +3,67 @@
 //! Bounds are those that the kernel keeps: `high_min` is no more than `high_max`, a batch at least 1, a factor at most
 //! `CONFIG_PCP_BATCH_SCALE_MAX`. Within them every combination is drawn, pagesets that are switched off too (`high` 0, batch 1).
 
-use crate::case::{Both, Case, Draw, Known};
+use super::case::{Both, Case, Known, Span};
+use super::draw::Draw;
 use machine::PageSize;
 use mm::decisions::{PcpState, PcpZoneState};
 use mm::pcp::policy::{self, BATCH_SCALE_MAX, Pageset, ZonePressure};
 use mm::watermark;
 use mm::{Features, Variant};
 
-const SINCE_6_7: &[&str] = &["6.12"];
-const UNTIL_6_6: &[&str] = &["6.1"];
-const BOTH: &[&str] = &["6.1", "6.12"];
-
 pub fn cases() -> Vec<Case> {
     [
-        of_pagesets(SINCE_6_7, pageset, DECAY_IN_BATCHES, &[]),
-        of_pagesets(UNTIL_6_6, pageset_of_6_1, &[], CAPPED_FACTOR),
+        of_pagesets(Span::since(6, 7), pageset, &[]),
+        of_pagesets(Span::until(6, 6), pageset_of_6_1, CAPPED_FACTOR),
+        of_tuned_pagesets(),
         of_zones(),
     ]
     .concat()
 }
 
 const DECAY_IN_BATCHES: &[Known<PcpState>] = &[Known {
-    releases: SINCE_6_7,
+    releases: Span::only(6, 12),
     when: |s| Variant::of_release("6.12").is_some_and(|v| decayed(&v.features, &mut s.clone()).0 > s.batch),
     why: "Debian's 6.12 gives back in batches, as 6.18 does; the twin's 6.12 is that of November 2024",
 }];
 
 const CAPPED_FACTOR: &[Known<PcpState>] = &[Known {
-    releases: UNTIL_6_6,
+    releases: Span::only(6, 1),
     when: |s| s.free_factor >= i32::from(BATCH_SCALE_MAX),
     why: "Debian's 6.1 has a largest free_factor, as later kernels have; the twin's 6.1 is that of December 2022",
 }];
 
 const SMALL_ZONE: &[Known<PcpZoneState>] = &[Known {
-    releases: BOTH,
+    releases: Span::ALL,
     when: |s| zone_batchsize(s) == 1,
     why: "the kernel's function answers 0 for a small zone, and its callers take that for 1",
 }];
 
 fn of_pagesets(
-    releases: &'static [&'static str],
+    releases: Span,
     draw: fn(&mut Draw) -> PcpState,
-    decay_known: &'static [Known<PcpState>],
     free_known: &'static [Known<PcpState>],
 ) -> Vec<Case> {
     let case = |name, rule, own, known| Case::from(Both { name, releases, rule, draw, own, known });
-    let mut cases = vec![
+    vec![
         case("nr_pcp_high", |d| d.pcp.nr_pcp_high, nr_pcp_high, &[]),
         case("nr_pcp_free", |d| d.pcp.nr_pcp_free, nr_pcp_free, free_known),
         case("free_unref_page_commit", |d| d.pcp.free_unref_page_commit, commit, free_known),
-    ];
-    if releases == SINCE_6_7 {
-        cases.push(case("nr_pcp_alloc", |d| d.pcp.nr_pcp_alloc, nr_pcp_alloc, &[]));
-        cases.push(case("decay_pcp_high", |d| d.pcp.decay_pcp_high, decay, decay_known));
-    }
-    cases
+    ]
+}
+
+fn of_tuned_pagesets() -> Vec<Case> {
+    let releases = Span::since(6, 7);
+    let case = |name, rule, own, known| Case::from(Both { name, releases, rule, draw: pageset, own, known });
+    vec![
+        case("nr_pcp_alloc", |d| d.pcp.nr_pcp_alloc, nr_pcp_alloc, &[]),
+        case("decay_pcp_high", |d| d.pcp.decay_pcp_high, decay, DECAY_IN_BATCHES),
+    ]
 }
 
 fn of_zones() -> Vec<Case> {
     let case =
-        |name, rule, own, known| Case::from(Both { name, releases: BOTH, rule, draw: zone, own, known });
+        |name, rule, own, known| Case::from(Both { name, releases: Span::ALL, rule, draw: zone, own, known });
     vec![
         case("zone_batchsize", |d| d.pcp.zone_batchsize, |_, s| s.answer = zone_batchsize(s), SMALL_ZONE),
         case("calculate_normal_threshold", |d| d.judged.calculate_normal_threshold, threshold, &[]),
@@ -101,7 +102,7 @@ fn pageset(draw: &mut Draw) -> PcpState {
     let edges = [0, batch, 2 * batch, batch << BATCH_SCALE_MAX, high_min, high_max];
     let high = draw.number(0, 400_000, &edges);
     let count = draw.number(0, 400_000, &[edges.as_slice(), &[high - batch, high, high + batch]].concat());
-    let order = [0, 0, 0, 1, 2, 3, 9][draw.number(0, 6, &[]) as usize];
+    let order = draw.one_of([0, 0, 0, 1, 2, 3, 9]);
     PcpState {
         count: count as i32,
         high: high as i32,
@@ -205,7 +206,7 @@ fn zone(draw: &mut Draw) -> PcpZoneState {
     PcpZoneState {
         managed: managed as u64,
         low: draw.number(0, managed.max(1), &[]) as u64,
-        page_shift: [12, 14, 16][draw.number(0, 2, &[]) as usize],
+        page_shift: draw.one_of([12, 14, 16]),
         local_cpus: draw.number(0, 512, &[0, 1]) as i32,
         online_cpus: draw.number(1, 1024, &[1]) as i32,
         batch: draw.number(1, 63, &[1, 63]) as i32,

@@ -1,0 +1,43 @@
+//! The C of a kernel and the twin's rules beside each other: the same states to both, and what comes out.
+//!
+//! ```text
+//!   choices ─► a state ─┬─► nr_pcp_high of mm/page_alloc.c ─► PcpState ─┐
+//!                       └─► policy.rs with the release's features ──────┴─ equal? else known, else a difference
+//! ```
+//!
+//! A file of a mechanism says for each of its functions how a state is drawn and what the twin's policy makes of it. Its differential
+//! test holds releases against the twin with that; `mmtwin kernel diff` shows with it in which states a patched function decides
+//! otherwise than the one that it was made of.
+
+mod case;
+mod compare;
+mod deferral;
+mod draw;
+mod features;
+mod fragmentation;
+mod lru_gen;
+mod numa;
+mod pcp;
+mod readahead;
+mod watermarks;
+mod workingset;
+mod writeback;
+
+pub use case::Case;
+pub use compare::{Comparison, Differences, Example, Named, Side};
+
+/// All functions that are judged. One that releases have in several forms is there several times, and one release has one of them.
+pub fn cases() -> Vec<Case> {
+    [
+        pcp::cases(),
+        watermarks::cases(),
+        lru_gen::cases(),
+        workingset::cases(),
+        readahead::cases(),
+        numa::cases(),
+        fragmentation::cases(),
+        deferral::cases(),
+        writeback::cases(),
+    ]
+    .concat()
+}
