@@ -6,6 +6,7 @@
 use crate::error::Error;
 use crate::extract::Extract;
 use crate::unit;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -37,7 +38,7 @@ const ALONE: [&str; 5] = [
 ];
 
 /// What is built in besides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instrumentation {
     /// Nothing.
     #[default]
@@ -72,12 +73,13 @@ pub struct Compiler {
 }
 
 /// A shared object and the name of what is in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Object {
-    /// Its file.
+    /// The file of the object.
     pub path: PathBuf,
     /// Hash of sources, header, compiler and flags.
     pub content_hash: String,
-    /// What it is built with.
+    /// What is built into it besides.
     pub instrumentation: Instrumentation,
     /// The library that has to be there before the program, if any.
     pub preloaded: Option<String>,

@@ -1,11 +1,12 @@
 //! What stands in the way of taking decisions out of a tree, said for whoever changed it.
 
 use crate::decision::Decision;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
 /// A line of a tree's file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// The file, from the root of the tree.
     pub file: String,
@@ -149,6 +150,17 @@ pub enum Error {
         /// Its library.
         runtime: String,
     },
+}
+
+impl Error {
+    /// Whether the tree has no such function, which leaves the twin's own rule in its place.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Error::NotFound { .. } => true,
+            Error::File { error, .. } => error.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
 }
 
 fn list(places: &[Place]) -> String {

@@ -14,12 +14,13 @@
 
 use crate::compiler::hash;
 use crate::config::Truth;
-use crate::decision::{DECISIONS, Decision, HEADERS, records};
+use crate::decision::{Decision, HEADERS, records};
 use crate::error::{Error, Place};
 use crate::header::{Header, fields};
 use crate::signature::{Signature, expected};
 use crate::source::{Item, Kind, Source, Use, is_too_deep, macro_parts, names_in_macro, uses, visit};
 use crate::tree::{Files, KernelTree};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tree_sitter::Node;
 
@@ -27,29 +28,48 @@ use tree_sitter::Node;
 const MOST_ITEMS: usize = 200;
 
 /// A piece of a tree's text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Taken {
-    /// What it defines.
+    /// What the piece defines.
     pub name: String,
-    /// Where it is.
+    /// Where the piece begins.
     pub place: Place,
-    /// As it is there.
+    /// The text as it is in the tree.
     pub text: String,
 }
 
 /// A decision that was found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Found {
-    /// Which one.
+    /// The decision.
+    #[serde(with = "by_name")]
     pub decision: &'static Decision,
-    /// Where it is.
+    /// Where its function begins.
     pub place: Place,
     /// How its shim calls it.
     pub call: String,
-    /// It and what it needs, as positions in [`Extract::taken`].
+    /// The function and what it needs, as positions in [`Extract::taken`].
     pub needs: Vec<usize>,
 }
 
+/// Decisions in a file have their function's name.
+mod by_name {
+    use super::{Decision, Deserialize};
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(decision: &&'static Decision, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(decision.name)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Decision, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Decision::named(&name).ok_or_else(|| D::Error::custom(format!("{name} is no decision")))
+    }
+}
+
 /// What was taken from a tree.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Extract {
     /// Pieces of text, each after what it needs.
     pub taken: Vec<Taken>,
@@ -61,87 +81,76 @@ pub struct Extract {
 
 /// What a tree has of a decision.
 pub struct Surveyed {
-    /// Which one.
+    /// The decision.
     pub decision: &'static Decision,
-    /// Where it is and the hash of its text and of all that it needs, or why it cannot be taken.
-    pub found: Result<(Place, String), Error>,
+    /// The decision with all that it needs and nothing else, or why it cannot be taken.
+    pub found: Result<Extract, Error>,
+}
+
+impl Surveyed {
+    /// Where the function is and the hash of its text and of all that it needs.
+    pub fn place_and_hash(&self) -> Option<(&Place, String)> {
+        let extract = self.found.as_ref().ok()?;
+        let found = extract.found(self.decision)?;
+        Some((&found.place, extract.text_hash(found)))
+    }
+
+    /// Whether the tree has no such function.
+    pub fn is_missing(&self) -> bool {
+        self.found.as_ref().is_err_and(Error::is_missing)
+    }
+}
+
+/// A tree whose files are parsed once, whatever is taken out of it.
+pub struct Survey<'t> {
+    tree: &'t KernelTree,
+    files: Files,
+    header: Header,
+}
+
+impl<'t> Survey<'t> {
+    /// Parses the files that some decisions and what they need may be in.
+    pub fn of(tree: &'t KernelTree, wanted: &[&'static Decision]) -> Survey<'t> {
+        let mut files = Files::none();
+        let names = wanted.iter().flat_map(|decision| decision.files());
+        names.for_each(|file| files.may_need(tree, file));
+        Survey { tree, files, header: header() }
+    }
+
+    /// What the tree has of some decisions, each taken by itself.
+    pub fn each(&self, wanted: &[&'static Decision]) -> Vec<Surveyed> {
+        wanted.iter().map(|decision| Surveyed { decision, found: self.take(&[decision]) }).collect()
+    }
+
+    /// Takes some decisions together out of the tree.
+    pub fn take(&self, wanted: &[&'static Decision]) -> Result<Extract, Error> {
+        let mut taking = Taking {
+            tree: self.tree,
+            files: &self.files,
+            header: &self.header,
+            taken: Vec::new(),
+            positions: BTreeMap::new(),
+            before: 0,
+            options: BTreeSet::new(),
+        };
+        let mut found = Vec::new();
+        for decision in wanted {
+            self.files.need(self.tree, decision.file, decision.name)?;
+            taking.check_fields(decision)?;
+            found.push(taking.decision(decision)?);
+        }
+        let value = |option: String| {
+            self.tree.config().value(&option).map(|value| (option.clone(), value.to_string()))
+        };
+        let options = taking.options.into_iter().filter_map(value).collect();
+        Ok(Extract { taken: taking.taken, found, options })
+    }
 }
 
 impl Extract {
     /// Takes `wanted` out of `tree`.
     pub fn of(tree: &KernelTree, wanted: &[&'static Decision]) -> Result<Extract, Error> {
-        let mut files = Files::none();
-        for decision in wanted {
-            files.need(tree, decision.file, decision.name)?;
-            decision.others.iter().for_each(|file| files.may_need(tree, file));
-        }
-        Extract::out_of(&files, &header(), tree, wanted)
-    }
-
-    /// What `tree` has of all decisions, each taken by itself. Two trees that are surveyed tell which functions of one are those
-    /// of the other.
-    pub fn survey(tree: &KernelTree) -> Vec<Surveyed> {
-        let mut files = Files::none();
-        let header = header();
-        let mut surveyed = Vec::new();
-        for decision in DECISIONS {
-            decision.others.iter().for_each(|file| files.may_need(tree, file));
-            let extract = files
-                .need(tree, decision.file, decision.name)
-                .and_then(|()| Extract::out_of(&files, &header, tree, &[decision]));
-            let found = extract.map(|extract| {
-                let found = &extract.found[0];
-                (found.place.clone(), extract.text_hash(found))
-            });
-            surveyed.push(Surveyed { decision, found });
-        }
-        surveyed
-    }
-
-    fn out_of(
-        files: &Files,
-        header: &Header,
-        tree: &KernelTree,
-        wanted: &[&'static Decision],
-    ) -> Result<Extract, Error> {
-        let mut taking = Taking {
-            tree,
-            files,
-            header,
-            taken: Vec::new(),
-            positions: BTreeMap::new(),
-            options: BTreeSet::new(),
-        };
-        let mut found = Vec::new();
-        for decision in wanted {
-            taking.check_fields(decision)?;
-            found.push(taking.decision(decision)?);
-        }
-        let value =
-            |option: String| tree.config().value(&option).map(|value| (option.clone(), value.to_string()));
-        let options = taking.options.into_iter().filter_map(value).collect();
-        Ok(Extract { taken: taking.taken, found, options })
-    }
-
-    /// Those of `wanted` whose function `tree` has. A file that none of the functions is in is missing only if the tree has none
-    /// of them all.
-    pub fn present(tree: &KernelTree, wanted: &[&'static Decision]) -> Result<Vec<&'static Decision>, Error> {
-        let mut files = Files::none();
-        let mut present = Vec::new();
-        for decision in wanted {
-            files.may_need(tree, decision.file);
-            let source = files.get(decision.file);
-            let has = |source: &Source| source.named(decision.name).any(|item| item.kind == Kind::Function);
-            present.extend(source.is_some_and(has).then_some(*decision));
-        }
-        match wanted.first() {
-            Some(first) if present.is_empty() => {
-                files.need(tree, first.file, first.name)?;
-                let (file, function) = (first.file.to_string(), first.name.to_string());
-                Err(Error::NotFound { file, function })
-            }
-            _ => Ok(present),
-        }
+        Survey::of(tree, wanted).take(wanted)
     }
 
     /// What was taken of a decision.
@@ -154,6 +163,19 @@ impl Extract {
         let texts: Vec<&[u8]> =
             found.needs.iter().map(|&position| self.taken[position].text.as_bytes()).collect();
         hash(&texts)
+    }
+
+    /// Some of the decisions, with what they need and nothing else.
+    pub fn only(&self, wanted: &[&'static Decision]) -> Extract {
+        let is_wanted = |found: &&Found| wanted.iter().any(|one| one.name == found.decision.name);
+        let mut found: Vec<Found> = self.found.iter().filter(is_wanted).cloned().collect();
+        let kept: BTreeSet<usize> = found.iter().flat_map(|found| found.needs.iter().copied()).collect();
+        let kept: Vec<usize> = kept.into_iter().filter(|&at| at < self.taken.len()).collect();
+        for found in &mut found {
+            found.needs = found.needs.iter().filter_map(|at| kept.binary_search(at).ok()).collect();
+        }
+        let taken = kept.iter().map(|&at| self.taken[at].clone()).collect();
+        Extract { taken, found, options: self.options.clone() }
     }
 }
 
@@ -171,6 +193,8 @@ struct Taking<'t> {
     taken: Vec<Taken>,
     /// What is taken already or being taken, by file and text, with what it needs.
     positions: BTreeMap<(String, usize), Vec<usize>>,
+    /// How many of these were there before the present decision.
+    before: usize,
     options: BTreeSet<String>,
 }
 
@@ -190,6 +214,7 @@ impl<'t> Taking<'t> {
             found: signature.to_string(),
             expected: expected(decision),
         })?;
+        self.before = self.positions.len();
         let needs = self.take(decision, source, item)?;
         Ok(Found { decision, place, call, needs })
     }
@@ -206,7 +231,7 @@ impl<'t> Taking<'t> {
             return Ok(needs.clone());
         }
         self.positions.insert(key.clone(), Vec::new());
-        if self.positions.len() > MOST_ITEMS {
+        if self.positions.len() - self.before > MOST_ITEMS {
             return Err(Error::TooMuch { decision, most: MOST_ITEMS, last: item.name.clone() });
         }
         let mut needs = BTreeSet::new();

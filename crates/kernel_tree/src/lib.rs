@@ -31,17 +31,19 @@ mod loaded;
 mod note;
 mod signature;
 mod source;
+mod sources;
 mod stored;
 mod tree;
 mod unit;
 
-pub use compiler::{Compiler, Instrumentation};
+pub use compiler::{Compiler, Instrumentation, Object};
 pub use config::Config;
 pub use decision::{DECISIONS, Decision};
 pub use error::{Error, Place};
-pub use extract::{Extract, Surveyed, Taken};
+pub use extract::{Extract, Survey, Surveyed, Taken};
 pub use loaded::{Loaded, Provenance};
 pub use note::{Asked, Note};
+pub use sources::{Sources, Standing, TreeSources};
 pub use stored::{Request, Stored, StoredDecision, StoredError, Whose};
 pub use tree::KernelTree;
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   DIRECTORY/NAME/kernel.json     what is whose, from which file and line; hash of it all
 //!   DIRECTORY/NAME/decisions-*.so  the object, and the C that it was compiled from
+//!   DIRECTORY/NAME/sources.json    what the tree, and the one that it is compared with, have of all decisions
 //! ```
 //!
 //! A function that the tree does not have, or has as it is in the tree that it is compared with, is the twin's own: it decides as the
@@ -12,8 +13,9 @@ use crate::compiler::{Compiler, Instrumentation, Object};
 use crate::config::Config;
 use crate::decision::{DECISIONS, Decision};
 use crate::error::Error;
-use crate::extract::Extract;
+use crate::extract::{Extract, Survey};
 use crate::loaded::Loaded;
+use crate::sources::{Sources, TreeSources};
 use crate::tree::KernelTree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -74,11 +76,12 @@ pub enum StoredError {
     NoVersion { tree: PathBuf },
     #[error("{}: based on {base}, which is not modelled; --base takes one of those that `mmtwin list releases` has", tree.display())]
     Release { tree: PathBuf, base: String },
-    #[error("{}: none of its decision functions differs from {}; there is nothing to try", tree.display(), other.display())]
+    #[error("{}: none of the functions that a run asks differs from {}; there is nothing to try", tree.display(), other.display())]
     Unchanged { tree: PathBuf, other: PathBuf },
 }
 
 const MANIFEST: &str = "kernel.json";
+const SOURCES: &str = "sources.json";
 
 /// What is asked for.
 pub struct Request<'a> {
@@ -114,9 +117,7 @@ impl Stored {
         if !is_release(&base) {
             return Err(StoredError::Release { tree: root.into(), base });
         }
-        let wanted: Vec<&'static Decision> =
-            DECISIONS.iter().filter(|decision| decision.slot.decides()).collect();
-        let (extract, same) = taken(&request, &wanted)?;
+        let Choice { extract, same, sources } = chosen(&request)?;
         let instrumentation = if sanitize { Instrumentation::Sanitizers } else { Instrumentation::None };
         // What is there already stays until the new one compiles.
         fs::create_dir_all(directory).map_err(io_at(directory))?;
@@ -128,23 +129,29 @@ impl Stored {
             base,
             tree: request.called,
             content_hash: object.content_hash,
-            decisions: wanted.iter().map(|decision| StoredDecision::of(decision, &extract, &same)).collect(),
+            decisions: deciding().map(|decision| StoredDecision::of(decision, &extract, &same)).collect(),
             object: object.path.file_name().unwrap_or_default().into(),
             sanitized: sanitize,
             preloaded: object.preloaded,
         };
-        stored.put_in_place(&directory.join(name), fresh)?;
+        stored.put_in_place(&directory.join(name), fresh, &sources)?;
         Ok(stored)
     }
 
-    /// Writes the manifest beside the object in `fresh`, which then takes the place of what is at `place`.
-    fn put_in_place(&self, place: &Path, fresh: tempfile::TempDir) -> Result<(), StoredError> {
-        let damaged = |error: serde_json::Error| StoredError::Damaged {
-            path: place.join(MANIFEST),
-            text: error.to_string(),
+    /// Writes what is known beside the object in `fresh`, which then takes the place of what is at `place`.
+    fn put_in_place(
+        &self,
+        place: &Path,
+        fresh: tempfile::TempDir,
+        sources: &Sources,
+    ) -> Result<(), StoredError> {
+        let write = |name: &str, text: serde_json::Result<String>| {
+            let path = fresh.path().join(name);
+            let text = text.map_err(|error| damaged(&place.join(name), error))?;
+            fs::write(&path, text).map_err(io_at(&path))
         };
-        let path = fresh.path().join(MANIFEST);
-        fs::write(&path, serde_json::to_string_pretty(self).map_err(damaged)?).map_err(io_at(&path))?;
+        write(MANIFEST, serde_json::to_string_pretty(self))?;
+        write(SOURCES, serde_json::to_string(sources))?;
         if place.exists() {
             fs::remove_dir_all(place).map_err(io_at(place))?;
         }
@@ -159,8 +166,7 @@ impl Stored {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StoredError::Io { path, error }),
         };
-        let stored: Stored = serde_json::from_str(&text)
-            .map_err(|error| StoredError::Damaged { path: path.clone(), text: error.to_string() })?;
+        let stored: Stored = serde_json::from_str(&text).map_err(|error| damaged(&path, error))?;
         let text = "it is another kernel's".to_string();
         if stored.name == name { Ok(Some(stored)) } else { Err(StoredError::Damaged { path, text }) }
     }
@@ -192,14 +198,30 @@ impl Stored {
         Ok(true)
     }
 
+    /// What the tree of the kernel in `directory` has of all decisions.
+    pub fn sources(&self, directory: &Path) -> Result<Sources, StoredError> {
+        let path = directory.join(&self.name).join(SOURCES);
+        match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| damaged(&path, error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let text = "not there, as an earlier mmtwin kept none".to_string();
+                Err(StoredError::Damaged { path, text })
+            }
+            Err(error) => Err(StoredError::Io { path, error }),
+        }
+    }
+
+    /// How the functions of the kernel are compiled.
+    pub fn instrumentation(&self) -> Instrumentation {
+        if self.sanitized { Instrumentation::Sanitizers } else { Instrumentation::None }
+    }
+
     /// Loads the object of the kernel in `directory` into this process.
     pub fn load(&self, directory: &Path) -> Result<Loaded, Error> {
-        let instrumentation =
-            if self.sanitized { Instrumentation::Sanitizers } else { Instrumentation::None };
         let object = Object {
             path: directory.join(&self.name).join(&self.object),
             content_hash: self.content_hash.clone(),
-            instrumentation,
+            instrumentation: self.instrumentation(),
             preloaded: self.preloaded.clone(),
         };
         let of_tree = self.decisions.iter().filter(|decision| decision.whose == Whose::Tree);
@@ -229,24 +251,55 @@ impl StoredDecision {
     }
 }
 
-/// What is taken of a tree, and which decisions are left because the other tree has the same functions.
-fn taken(
-    request: &Request,
-    wanted: &[&'static Decision],
-) -> Result<(Extract, Vec<&'static Decision>), StoredError> {
+/// The decisions that runs ask.
+fn deciding() -> impl Iterator<Item = &'static Decision> {
+    DECISIONS.iter().filter(|decision| decision.slot.decides())
+}
+
+/// What is taken of a tree.
+struct Choice {
+    /// The decisions that the tree's functions make.
+    extract: Extract,
+    /// Decisions that are left to the twin, as the other tree has the same functions.
+    same: Vec<&'static Decision>,
+    /// What both trees have of all decisions.
+    sources: Sources,
+}
+
+fn chosen(request: &Request) -> Result<Choice, StoredError> {
+    let all: Vec<&'static Decision> = DECISIONS.iter().collect();
     let tree = KernelTree::new(request.tree, request.config.clone());
-    let extract = Extract::of(&tree, &Extract::present(&tree, wanted)?)?;
-    let Some(other) = request.unchanged else { return Ok((extract, Vec::new())) };
+    let survey = Survey::of(&tree, &all);
+    let (sources, refused) = TreeSources::of(&survey, request.called.clone());
+    let mut wanted: Vec<&'static Decision> = deciding().collect();
+    let mut missing = None;
+    for (decision, error) in refused.into_iter().filter(|(decision, _)| decision.slot.decides()) {
+        if !error.is_missing() {
+            return Err(error.into());
+        }
+        wanted.retain(|one| one.name != decision.name);
+        missing.get_or_insert(error);
+    }
+    if let Some(error) = missing.filter(|_| wanted.is_empty()) {
+        return Err(error.into());
+    }
+    let Some(other) = request.unchanged else {
+        let extract = survey.take(&wanted)?;
+        return Ok(Choice { extract, same: Vec::new(), sources: Sources { tree: sources, other: None } });
+    };
     let other_tree = KernelTree::new(other, request.config.clone());
-    let in_both: Vec<&'static Decision> = extract.found.iter().map(|found| found.decision).collect();
-    let of_other = Extract::of(&other_tree, &Extract::present(&other_tree, &in_both)?)?;
-    let text = |extract: &Extract, decision| extract.found(decision).map(|found| extract.text_hash(found));
-    let (same, changed): (Vec<&'static Decision>, Vec<&'static Decision>) =
-        in_both.into_iter().partition(|decision| text(&extract, decision) == text(&of_other, decision));
+    let (of_other, _) = TreeSources::of(&Survey::of(&other_tree, &all), other.display().to_string());
+    let is_same = |decision: &&'static Decision| sources.hash(decision) == of_other.hash(decision);
+    let (same, changed): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_same);
     if changed.is_empty() {
         return Err(StoredError::Unchanged { tree: request.tree.into(), other: other.into() });
     }
-    Ok((Extract::of(&tree, &changed)?, same))
+    let extract = survey.take(&changed)?;
+    Ok(Choice { extract, same, sources: Sources { tree: sources, other: Some(of_other) } })
+}
+
+fn damaged(path: &Path, error: serde_json::Error) -> StoredError {
+    StoredError::Damaged { path: path.into(), text: error.to_string() }
 }
 
 /// `6.12` of a tree whose Makefile says VERSION = 6 and PATCHLEVEL = 12.

@@ -50,14 +50,8 @@ impl Files {
         Files(BTreeMap::new())
     }
 
-    /// Reads a file that `decision` is in.
-    pub fn need(
-        &mut self,
-        tree: &KernelTree,
-        file: &'static str,
-        decision: &'static str,
-    ) -> Result<(), Error> {
-        self.may_need(tree, file);
+    /// That a file was read which `decision` is in.
+    pub fn need(&self, tree: &KernelTree, file: &str, decision: &'static str) -> Result<(), Error> {
         if self.get(file).is_some() {
             return Ok(());
         }

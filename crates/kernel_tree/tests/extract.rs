@@ -1,7 +1,8 @@
 //! Taking decisions out of small trees of our own making: what is found, what is refused, and what the message says.
 
 use kernel_tree::{
-    Compiler, Config, Decision, Error, Extract, Instrumentation, KernelTree, Loaded, Provenance,
+    Compiler, Config, DECISIONS, Decision, Error, Extract, Instrumentation, KernelTree, Loaded, Provenance,
+    Survey, Surveyed,
 };
 use mm::decisions::{PcpState, Rule};
 use std::path::Path;
@@ -199,10 +200,12 @@ fn a_survey_tells_which_functions_a_tree_has_and_which_are_others() {
              static int zone_batchsize(struct zone *zone)\n{{\n\treturn 7;\n}}\n"
         );
         let root = tree(&[("mm/page_alloc.c", &text)]);
-        Extract::survey(&KernelTree::new(root.path(), Config::default()))
+        let tree = KernelTree::new(root.path(), Config::default());
+        let all: Vec<&'static Decision> = DECISIONS.iter().collect();
+        Survey::of(&tree, &all).each(&all)
     };
-    let hashes = |surveyed: Vec<kernel_tree::Surveyed>| -> Vec<_> {
-        let found = surveyed.into_iter().filter_map(|one| Some((one.decision.name, one.found.ok()?.1)));
+    let hashes = |surveyed: Vec<Surveyed>| -> Vec<_> {
+        let found = surveyed.iter().filter_map(|one| Some((one.decision.name, one.place_and_hash()?.1)));
         found.collect()
     };
     let (one, other) = (hashes(survey("1")), hashes(survey("2")));
@@ -210,7 +213,7 @@ fn a_survey_tells_which_functions_a_tree_has_and_which_are_others() {
     let is_same: Vec<bool> = one.iter().zip(&other).map(|(one, other)| one == other).collect();
     assert_eq!(is_same, [false, true], "what a function needs counts");
     let missing = survey("1").into_iter().find(|one| one.decision.name == "nr_pcp_alloc");
-    assert!(matches!(missing.map(|one| one.found), Some(Err(Error::NotFound { .. }))));
+    assert!(missing.is_some_and(|one| one.is_missing()));
 }
 
 #[test]

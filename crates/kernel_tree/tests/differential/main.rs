@@ -14,7 +14,9 @@ mod kernels;
 mod whole_kernel;
 
 use kernel_tree::judge::{Case, Comparison, Example, Named, Side, cases};
-use kernel_tree::{Compiler, Config, Decision, Extract, Instrumentation, KernelTree, Loaded, Surveyed};
+use kernel_tree::{
+    Compiler, Config, DECISIONS, Decision, Instrumentation, KernelTree, Loaded, Survey, Surveyed,
+};
 use kernels::Kernel;
 use mm::decisions::Rule;
 use std::path::Path;
@@ -90,7 +92,9 @@ fn the_twin_decides_as_the_kernel_does() {
 #[test]
 fn a_survey_finds_every_decision_of_a_release() {
     for kernel in &kernels::all() {
-        let survey = Extract::survey(&KernelTree::new(&kernel.root, Config::default()));
+        let tree = KernelTree::new(&kernel.root, Config::default());
+        let all: Vec<&'static Decision> = DECISIONS.iter().collect();
+        let survey = Survey::of(&tree, &all).each(&all);
         let (found, other): (Vec<_>, Vec<_>) = survey.into_iter().partition(|one| one.found.is_ok());
         kernels::say(&format!("{}: {} decisions can be taken", kernel.release, found.len()));
         let cases = cases();
