@@ -24,6 +24,9 @@ MMTWIN_FRAGMENTATION_DECISION(fragmentation_index)
 #ifdef MMTWIN_CALL_extfrag_for_order
 MMTWIN_FRAGMENTATION_DECISION(extfrag_for_order)
 #endif
+#ifdef MMTWIN_CALL_fragmentation_score_zone
+MMTWIN_FRAGMENTATION_DECISION(fragmentation_score_zone)
+#endif
 
 #define MMTWIN_DEFERRAL_DECISION(name, answer_or_nothing) \
 	MMTWIN_DECISION(name, mmtwin_deferral) \

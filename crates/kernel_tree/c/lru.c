@@ -152,3 +152,20 @@ MMTWIN_SHADOW_DECISION(inactive_is_low, {
 	state->answer = MMTWIN_CALL_inactive_is_low;
 })
 #endif
+
+#ifdef MMTWIN_CALL_folio_check_references
+MMTWIN_DECISION(folio_check_references, mmtwin_references)
+{
+	struct folio mmtwin_folio = {
+		.mmtwin_referenced_ptes = state->referenced_ptes,
+		.mmtwin_vm_flags = (state->locked ? VM_LOCKED : 0) | (state->executable ? VM_EXEC : 0),
+		.mmtwin_referenced = state->referenced,
+		.mmtwin_swapbacked = state->swapbacked,
+	}, *folio = &mmtwin_folio;
+	struct scan_control mmtwin_control = { 0 }, *sc = &mmtwin_control;
+
+	(void)sc;
+	state->answer = MMTWIN_CALL_folio_check_references;
+	state->referenced = folio->mmtwin_referenced;
+}
+#endif

@@ -50,7 +50,32 @@ struct mem_cgroup {
 
 struct scan_control {
 	int priority;
+	struct mem_cgroup *target_mem_cgroup;
 };
+
+#define VM_EXEC 0x4
+#define VM_LOCKED 0x2000
+
+struct folio {
+	int mmtwin_referenced_ptes;
+	unsigned long mmtwin_vm_flags;
+	bool mmtwin_referenced;
+	bool mmtwin_swapbacked;
+};
+
+/* What page tables say of a folio is known before the decision is asked. */
+#define folio_referenced(folio, is_locked, memcg, vm_flags) \
+	((void)(is_locked), (void)(memcg), *(vm_flags) = (folio)->mmtwin_vm_flags, (folio)->mmtwin_referenced_ptes)
+#define folio_set_referenced(folio) ((void)((folio)->mmtwin_referenced = true))
+#define folio_is_file_lru(folio) (!(folio)->mmtwin_swapbacked)
+
+static inline bool folio_test_clear_referenced(struct folio *folio)
+{
+	bool was = folio->mmtwin_referenced;
+
+	folio->mmtwin_referenced = false;
+	return was;
+}
 
 #define lru_gen_from_seq(seq) ((int)((seq) % MAX_NR_GENS))
 #define lru_hist_from_seq(seq) ((int)((seq) % NR_HIST_GENS))

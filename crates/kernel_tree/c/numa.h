@@ -21,11 +21,6 @@ struct vma_numab_state {
 	int prev_scan_seq;
 };
 
-struct vm_area_struct {
-	unsigned long vm_start;
-	struct vma_numab_state *numab_state;
-};
-
 struct task_struct {
 	struct mm_struct *mm;
 	int pid;

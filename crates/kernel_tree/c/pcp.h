@@ -33,7 +33,16 @@ struct per_cpu_pages {
 
 struct free_area {
 	unsigned long nr_free;
+	/* Of which migrate types it has a block, a bit each. */
+	unsigned int mmtwin_types;
 };
+
+#define free_area_empty(area, type) (!((area)->mmtwin_types & 1U << (type)))
+#define page_group_by_mobility_disabled 0
+/* Pages of 4 KiB, huge pages of 2 MiB. */
+#define HPAGE_PMD_ORDER 9
+#define pageblock_order 9
+#define pageblock_nr_pages (1UL << pageblock_order)
 
 struct zone {
 	spinlock_t lock;
@@ -41,6 +50,10 @@ struct zone {
 	unsigned long _watermark[NR_WMARK];
 	unsigned long watermark_boost;
 	struct free_area free_area[NR_PAGE_ORDERS];
+	long lowmem_reserve[1];
+	/* One of both, before and since 6.13 and its backports. */
+	unsigned long nr_reserved_highatomic;
+	unsigned long nr_free_highatomic;
 	unsigned int compact_considered;
 	unsigned int compact_defer_shift;
 	int compact_order_failed;

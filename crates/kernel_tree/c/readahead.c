@@ -1,4 +1,4 @@
-/* Sizes of readahead windows, between mmtwin's record and the kernel's structure. */
+/* Sizes of readahead windows, between mmtwin's records and the kernel's structures. */
 
 #define MMTWIN_READAHEAD_DECISION(name) \
 	MMTWIN_DECISION(name, mmtwin_readahead) \
@@ -14,4 +14,14 @@ MMTWIN_READAHEAD_DECISION(get_init_ra_size)
 #endif
 #ifdef MMTWIN_CALL_get_next_ra_size
 MMTWIN_READAHEAD_DECISION(get_next_ra_size)
+#endif
+
+#ifdef MMTWIN_CALL___swapin_nr_pages
+MMTWIN_DECISION(__swapin_nr_pages, mmtwin_swap_readahead)
+{
+	unsigned long prev_offset = state->prev_offset, offset = state->offset;
+	int hits = state->hits, max_pages = state->max_pages, prev_win = state->prev_win;
+
+	state->answer = MMTWIN_CALL___swapin_nr_pages;
+}
 #endif

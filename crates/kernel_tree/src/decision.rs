@@ -2,62 +2,124 @@
 //!
 //! A new decision is an entry in [`DECISIONS`], a shim in the mechanism's file in `c/`, and a [`mm::decisions::Rule`] that `mm` asks.
 
+use crate::error::Error;
 use mm::Decisions;
 use mm::decisions::{
-    DeferralState, Flat, FragmentationState, LruGenState, NumaScanState, PcpState, PcpZoneState,
-    ReadaheadState, Rule, ShadowState, VmaAccessState, WatermarkState, WritebackState,
+    DeferralState, FallbackState, Field, Flat, FragmentationState, LruGenState, NextNodeState, NumaScanState,
+    PcpState, PcpZoneState, ReadaheadState, ReferencesState, Rule, ShadowState, SwapReadaheadState,
+    ThpWindowState, VmaAccessState, WatermarkState, WritebackState, ZoneMarkState,
 };
 use std::fmt;
 
 /// A function of the kernel that decides something.
 pub struct Decision {
-    /// Its name in the kernel.
+    /// The name of the function in the kernel.
     pub name: &'static str,
-    /// The file that it is in.
+    /// The file that the function is in, from the root of a tree.
     pub file: &'static str,
-    /// Other files in which what it needs may be.
+    /// Other files that may have what the function needs.
     pub others: &'static [&'static str],
-    /// The header in `c/` that belongs to it.
+    /// The header in `c/` that declares what the function reads.
     pub header: &'static str,
-    /// What its shim can give: type and name.
+    /// The parameters that its shim can give, each with type and name.
     pub parameters: &'static [(&'static str, &'static str)],
-    /// Types of the answer that its shim understands.
+    /// The types of an answer that its shim understands.
     pub answers: &'static [&'static str],
-    /// Where it goes.
+    /// Where the function goes in [`Decisions`].
     pub slot: Slot,
 }
 
-/// Where a decision goes in [`Decisions`], by the record that it is asked with.
-pub enum Slot {
+/// Takes the rules of a loaded object, whatever record each is asked with.
+pub(crate) trait Symbols {
+    /// The function of the object that decides.
+    fn rule<S: Flat>(&self) -> Result<Rule<S>, Error>;
+}
+
+/// Declares the records that decisions are asked with: each once, for all that depends on it.
+macro_rules! slots {
+    ($($(#[$about:meta])* $name:ident($record:ty),)*) => {
+        /// Where a decision goes in [`Decisions`], by the record that it is asked with.
+        pub enum Slot {
+            $($(#[$about])* $name(fn(&mut Decisions) -> &mut Rule<$record>),)*
+        }
+
+        /// The records, as C declares them.
+        pub fn records() -> String {
+            [$(record::<$record>()),*].concat()
+        }
+
+        impl Slot {
+            /// The fields of the record that the decision is asked with.
+            pub fn fields(&self) -> &'static [Field] {
+                match self {
+                    $(Slot::$name(_) => <$record>::FIELDS,)*
+                }
+            }
+
+            /// Where the decision's rule is in `decisions`.
+            fn address(&self, decisions: &mut Decisions) -> usize {
+                match self {
+                    $(Slot::$name(rule) => std::ptr::from_ref(rule(decisions)).addr(),)*
+                }
+            }
+
+            /// Has the decision made by a loaded object.
+            pub(crate) fn install(
+                &self,
+                decisions: &mut Decisions,
+                symbols: &impl Symbols,
+            ) -> Result<(), Error> {
+                match self {
+                    $(Slot::$name(rule) => *rule(decisions) = symbols.rule()?,)*
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+slots! {
     /// A pageset.
-    Pcp(fn(&mut Decisions) -> &mut Rule<PcpState>),
-    /// A zone's pagesets.
-    PcpZone(fn(&mut Decisions) -> &mut Rule<PcpZoneState>),
+    Pcp(PcpState),
+    /// The pagesets of a zone.
+    PcpZone(PcpZoneState),
     /// All zones.
-    Watermarks(fn(&mut Decisions) -> &mut Rule<WatermarkState>),
-    /// A lruvec's generations.
-    LruGen(fn(&mut Decisions) -> &mut Rule<LruGenState>),
-    /// A shadow.
-    Shadow(fn(&mut Decisions) -> &mut Rule<ShadowState>),
-    /// A readahead window.
-    Readahead(fn(&mut Decisions) -> &mut Rule<ReadaheadState>),
-    /// A task that is scanned.
-    NumaScan(fn(&mut Decisions) -> &mut Rule<NumaScanState>),
-    /// A zone's free blocks.
-    Fragmentation(fn(&mut Decisions) -> &mut Rule<FragmentationState>),
-    /// Compaction that is put off.
-    Deferral(fn(&mut Decisions) -> &mut Rule<DeferralState>),
+    Watermarks(WatermarkState),
+    /// A request whose own migrate type has no block.
+    Fallback(FallbackState),
+    /// A zone and a request that is held against its watermark.
+    ZoneMark(ZoneMarkState),
+    /// The generations of a lruvec.
+    LruGen(LruGenState),
+    /// A folio that reclaim looks at.
+    References(ReferencesState),
+    /// The shadow of an evicted page.
+    Shadow(ShadowState),
+    /// A readahead window of a file.
+    Readahead(ReadaheadState),
+    /// A readahead window of swap.
+    SwapReadahead(SwapReadaheadState),
+    /// A VMA and orders of folios.
+    ThpWindow(ThpWindowState),
+    /// A task whose memory is scanned.
+    NumaScan(NumaScanState),
     /// A VMA that is scanned.
-    VmaAccess(fn(&mut Decisions) -> &mut Rule<VmaAccessState>),
+    VmaAccess(VmaAccessState),
+    /// The free blocks of a zone.
+    Fragmentation(FragmentationState),
+    /// Compaction that is put off.
+    Deferral(DeferralState),
+    /// Nodes that take turns.
+    NextNode(NextNodeState),
     /// A flusher.
-    Writeback(fn(&mut Decisions) -> &mut Rule<WritebackState>),
+    Writeback(WritebackState),
 }
 
 /// A file of `c/`.
 pub struct CFile {
-    /// Its name.
+    /// The name of the file.
     pub name: &'static str,
-    /// What is in it.
+    /// The text of the file.
     pub text: &'static str,
 }
 
@@ -74,34 +136,27 @@ pub const HEADERS: &[CFile] = c_files![
     "watermarks.h",
     "lru.h",
     "readahead.h",
+    "folios.h",
     "numa.h",
     "fragmentation.h",
+    "hugetlb.h",
     "writeback.h"
 ];
 /// The shims between records and the kernel's structures.
-pub const SHIMS: &[CFile] =
-    c_files!["pcp.c", "watermarks.c", "lru.c", "readahead.c", "numa.c", "fragmentation.c", "writeback.c"];
-
-/// The records, as C declares them.
-pub fn records() -> String {
-    [
-        record::<PcpState>(),
-        record::<PcpZoneState>(),
-        record::<WatermarkState>(),
-        record::<LruGenState>(),
-        record::<ShadowState>(),
-        record::<ReadaheadState>(),
-        record::<NumaScanState>(),
-        record::<FragmentationState>(),
-        record::<DeferralState>(),
-        record::<VmaAccessState>(),
-        record::<WritebackState>(),
-    ]
-    .concat()
-}
+pub const SHIMS: &[CFile] = c_files![
+    "pcp.c",
+    "watermarks.c",
+    "lru.c",
+    "readahead.c",
+    "folios.c",
+    "numa.c",
+    "fragmentation.c",
+    "hugetlb.c",
+    "writeback.c"
+];
 
 fn record<S: Flat>() -> String {
-    let field = |field: &mm::decisions::Field| match field.elements {
+    let field = |field: &Field| match field.elements {
         None => format!("\t{} {};\n", field.c_type, field.name),
         Some(elements) => format!("\t{} {}[{elements}];\n", field.c_type, field.name),
     };
@@ -291,6 +346,61 @@ const fn of_deferral(
     }
 }
 
+const OF_MARK: &[(&str, &str)] = &[
+    ("struct zone *", "z"),
+    ("struct zone *", "zone"),
+    ("unsigned int", "order"),
+    ("unsigned long", "mark"),
+    ("int", "highest_zoneidx"),
+    ("unsigned int", "alloc_flags"),
+    ("long", "free_pages"),
+];
+
+const fn of_mark(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<ZoneMarkState>) -> Decision {
+    Decision {
+        name,
+        file: ALLOCATOR,
+        others: ZONES,
+        header: "watermarks.h",
+        parameters: OF_MARK,
+        answers: &["bool"],
+        slot: Slot::ZoneMark(rule),
+    }
+}
+
+const OF_FALLBACK: &[(&str, &str)] = &[
+    ("struct free_area *", "area"),
+    ("unsigned int", "order"),
+    ("int", "migratetype"),
+    ("int", "start_mt"),
+    ("bool", "only_stealable"),
+    ("bool *", "can_steal"),
+];
+
+const fn of_fallback(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<FallbackState>) -> Decision {
+    Decision {
+        name,
+        file: ALLOCATOR,
+        others: ZONES,
+        header: "pcp.h",
+        parameters: OF_FALLBACK,
+        answers: &["bool", "int"],
+        slot: Slot::Fallback(rule),
+    }
+}
+
+const fn of_turns(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<NextNodeState>) -> Decision {
+    Decision {
+        name,
+        file: "mm/hugetlb.c",
+        others: &[],
+        header: "hugetlb.h",
+        parameters: &[("struct hstate *", "h"), ("int *", "next_node"), ("nodemask_t *", "nodes_allowed")],
+        answers: &["int"],
+        slot: Slot::NextNode(rule),
+    }
+}
+
 const fn of_flusher(
     name: &'static str,
     answers: &'static [&'static str],
@@ -381,6 +491,53 @@ pub static DECISIONS: &[Decision] = &[
     of_deferral("compaction_deferred", &["bool"], |d| &mut d.judged.compaction_deferred),
     of_deferral("compaction_defer_reset", &["void"], |d| &mut d.judged.compaction_defer_reset),
     of_blocks("extfrag_for_order", "mm/vmstat.c", |d| &mut d.judged.extfrag_for_order),
+    Decision {
+        others: &["include/linux/mmzone.h", "mm/internal.h", "mm/vmstat.c"],
+        ..of_blocks("fragmentation_score_zone", "mm/compaction.c", |d| &mut d.judged.fragmentation_score_zone)
+    },
+    of_fallback("can_steal_fallback", |d| &mut d.judged.can_steal_fallback),
+    of_fallback("find_suitable_fallback", |d| &mut d.judged.find_suitable_fallback),
+    of_mark("boost_watermark", |d| &mut d.judged.boost_watermark),
+    of_mark("__zone_watermark_ok", |d| &mut d.judged.zone_watermark_ok),
+    Decision {
+        name: "folio_check_references",
+        file: "mm/vmscan.c",
+        others: LISTS,
+        header: "lru.h",
+        parameters: &[("struct folio *", "folio"), ("struct scan_control *", "sc")],
+        answers: &["enum folio_references"],
+        slot: Slot::References(|d| &mut d.judged.folio_check_references),
+    },
+    Decision {
+        name: "__swapin_nr_pages",
+        file: "mm/swap_state.c",
+        others: &[],
+        header: "readahead.h",
+        parameters: &[
+            ("unsigned long", "prev_offset"),
+            ("unsigned long", "offset"),
+            ("int", "hits"),
+            ("int", "max_pages"),
+            ("int", "prev_win"),
+        ],
+        answers: &["unsigned int"],
+        slot: Slot::SwapReadahead(|d| &mut d.judged.swapin_nr_pages),
+    },
+    Decision {
+        name: "thp_vma_suitable_orders",
+        file: "include/linux/huge_mm.h",
+        others: &[],
+        header: "folios.h",
+        parameters: &[
+            ("struct vm_area_struct *", "vma"),
+            ("unsigned long", "addr"),
+            ("unsigned long", "orders"),
+        ],
+        answers: &["unsigned long"],
+        slot: Slot::ThpWindow(|d| &mut d.judged.thp_vma_suitable_orders),
+    },
+    of_turns("hstate_next_node_to_alloc", |d| &mut d.judged.hstate_next_node_to_alloc),
+    of_turns("hstate_next_node_to_free", |d| &mut d.judged.hstate_next_node_to_free),
 ];
 
 impl fmt::Debug for Decision {
@@ -390,56 +547,22 @@ impl fmt::Debug for Decision {
 }
 
 impl Slot {
-    /// The fields of the record that the decision is asked with.
-    pub fn fields(&self) -> &'static [mm::decisions::Field] {
-        match self {
-            Slot::Pcp(_) => PcpState::FIELDS,
-            Slot::PcpZone(_) => PcpZoneState::FIELDS,
-            Slot::Watermarks(_) => WatermarkState::FIELDS,
-            Slot::LruGen(_) => LruGenState::FIELDS,
-            Slot::Shadow(_) => ShadowState::FIELDS,
-            Slot::Readahead(_) => ReadaheadState::FIELDS,
-            Slot::NumaScan(_) => NumaScanState::FIELDS,
-            Slot::Fragmentation(_) => FragmentationState::FIELDS,
-            Slot::Deferral(_) => DeferralState::FIELDS,
-            Slot::VmaAccess(_) => VmaAccessState::FIELDS,
-            Slot::Writeback(_) => WritebackState::FIELDS,
-        }
-    }
-
-    /// Whether `mm` asks the decision in a run. What is in [`Decisions::judged`] is asked by tests only.
+    /// Whether `mm` asks the decision in a run. What is in [`Decisions::judged`] is asked by no run.
     pub fn decides(&self) -> bool {
         let mut decisions = Decisions::default();
         let judged = std::ptr::from_ref(&decisions.judged).addr();
-        let rule = match self {
-            Slot::Pcp(rule) => address(rule(&mut decisions)),
-            Slot::PcpZone(rule) => address(rule(&mut decisions)),
-            Slot::Watermarks(rule) => address(rule(&mut decisions)),
-            Slot::LruGen(rule) => address(rule(&mut decisions)),
-            Slot::Shadow(rule) => address(rule(&mut decisions)),
-            Slot::Readahead(rule) => address(rule(&mut decisions)),
-            Slot::NumaScan(rule) => address(rule(&mut decisions)),
-            Slot::Fragmentation(rule) => address(rule(&mut decisions)),
-            Slot::Deferral(rule) => address(rule(&mut decisions)),
-            Slot::VmaAccess(rule) => address(rule(&mut decisions)),
-            Slot::Writeback(rule) => address(rule(&mut decisions)),
-        };
+        let rule = self.address(&mut decisions);
         !(judged..judged + size_of_val(&decisions.judged)).contains(&rule)
     }
 }
 
-/// Where a rule is kept.
-fn address<S>(rule: &mut Rule<S>) -> usize {
-    std::ptr::from_ref(rule).addr()
-}
-
 impl Decision {
-    /// Its position in [`DECISIONS`], by which C and a note call it.
+    /// The position of the decision in [`DECISIONS`], by which C and a note call it.
     pub(crate) fn number(&self) -> usize {
         DECISIONS.iter().position(|decision| decision.name == self.name).unwrap_or_default()
     }
 
-    /// Its file and the others in which what it needs may be.
+    /// All files that may have the function or what it needs.
     pub fn files(&self) -> impl Iterator<Item = &'static str> {
         [self.file].into_iter().chain(self.others.iter().copied())
     }

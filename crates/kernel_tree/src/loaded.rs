@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::compiler::{Instrumentation, Object};
-use crate::decision::{DECISIONS, Decision, Slot};
+use crate::decision::{DECISIONS, Decision, Symbols};
 use crate::error::{Error, Place};
 use crate::extract::Extract;
 use crate::note::Note;
@@ -65,7 +65,7 @@ impl Loaded {
         let library: &'static Library = Box::leak(Box::new(library));
         let mut decisions = Decisions::default();
         for decision in found {
-            install(library, object, decision, &mut decisions)?;
+            decision.slot.install(&mut decisions, &OfObject { library, object, decision })?;
         }
         let write_coverage = match object.instrumentation {
             // SAFETY: `unit.rs` defines it so.
@@ -104,39 +104,23 @@ fn provenance(extract: &Extract, decision: &Decision) -> Provenance {
     }
 }
 
-fn install(
+/// The symbols of a decision in an object.
+struct OfObject<'a> {
     library: &'static Library,
-    object: &Object,
-    decision: &Decision,
-    decisions: &mut Decisions,
-) -> Result<(), Error> {
-    match decision.slot {
-        Slot::Pcp(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::PcpZone(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Watermarks(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::LruGen(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Shadow(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Readahead(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::NumaScan(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Fragmentation(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Deferral(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::VmaAccess(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-        Slot::Writeback(rule) => *rule(decisions) = rule_of(library, object, decision)?,
-    }
-    Ok(())
+    object: &'a Object,
+    decision: &'a Decision,
 }
 
-fn rule_of<S: Flat>(
-    library: &'static Library,
-    object: &Object,
-    decision: &Decision,
-) -> Result<Rule<S>, Error> {
-    check_size::<S>(library, object, decision)?;
-    let name = format!("mmtwin_decide_{}", decision.name);
-    // SAFETY: the shim of that name takes a pointer to a record whose declaration was written from `S::FIELDS`, and its size is
-    // that of `S`. It keeps no pointer to it.
-    let decide = unsafe { symbol::<extern "C" fn(&mut S)>(library, &name) };
-    decide.map(Rule::Tree).ok_or_else(|| problem(object, format!("there is no {name}")))
+impl Symbols for OfObject<'_> {
+    fn rule<S: Flat>(&self) -> Result<Rule<S>, Error> {
+        let OfObject { library, object, decision } = *self;
+        check_size::<S>(library, object, decision)?;
+        let name = format!("mmtwin_decide_{}", decision.name);
+        // SAFETY: the shim of that name takes a pointer to a record whose declaration was written from `S::FIELDS`, and its size is
+        // that of `S`. It keeps no pointer to it.
+        let decide = unsafe { symbol::<extern "C" fn(&mut S)>(library, &name) };
+        decide.map(Rule::Tree).ok_or_else(|| problem(object, format!("there is no {name}")))
+    }
 }
 
 fn check_size<S: Flat>(library: &'static Library, object: &Object, decision: &Decision) -> Result<(), Error> {

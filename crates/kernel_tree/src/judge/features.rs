@@ -13,6 +13,11 @@ pub fn generations(f: &Features) -> GenFeatures {
     }
 }
 
+/// The LRU of a kernel that uses what it has.
+pub fn lru(f: &Features) -> Lru {
+    f.reclaim.lru
+}
+
 /// The features of a kernel that uses the multi-gen LRU, or the classic one.
 pub fn with_lru(f: &ReclaimFeatures, lru_gen_enabled: bool) -> ReclaimFeatures {
     ReclaimFeatures { lru: Lru::in_use(f, lru_gen_enabled), ..*f }

@@ -37,8 +37,17 @@ pub fn cases() -> Vec<Case> {
             },
             &[],
         ),
+        case(
+            "fragmentation_score_zone",
+            |d| d.judged.fragmentation_score_zone,
+            |_, s| s.answer = policy::unusable_free_index(&free(s), HUGE_PAGE) as i32,
+            &[],
+        ),
     ]
 }
+
+/// The order of a huge page of 2 MiB.
+const HUGE_PAGE: u8 = 9;
 
 const SINGLE_BLOCK: &[Known<FragmentationState>] = &[Known {
     releases: Span::ALL,

@@ -14,7 +14,9 @@ mod compare;
 mod deferral;
 mod draw;
 mod features;
+mod folios;
 mod fragmentation;
+mod hugetlb;
 mod lru_gen;
 mod numa;
 mod pcp;
@@ -22,6 +24,7 @@ mod readahead;
 mod watermarks;
 mod workingset;
 mod writeback;
+mod zone;
 
 pub use case::Case;
 pub use compare::{Comparison, Differences, Example, Named, Side};
@@ -31,12 +34,15 @@ pub fn cases() -> Vec<Case> {
     [
         pcp::cases(),
         watermarks::cases(),
+        zone::cases(),
         lru_gen::cases(),
         workingset::cases(),
         readahead::cases(),
+        folios::cases(),
         numa::cases(),
         fragmentation::cases(),
         deferral::cases(),
+        hugetlb::cases(),
         writeback::cases(),
     ]
     .concat()

@@ -5,17 +5,18 @@
 use super::lru_gen::LruGenState;
 use super::pcp::PcpZoneState;
 use super::rule::{Rule, flat};
+use super::zone::{FallbackState, ZoneMarkState};
 
 flat! {
     /// A shadow in the slot of a page that is gone, and the lists that it is held against (mm/workingset.c).
     pub struct ShadowState as "mmtwin_shadow" {
         /// The memory cgroup's number.
         pub memcg_id: i32,
-        /// The node.
+        /// The node that the page was on.
         pub node: i32,
         /// When the page was evicted: an age, or a generation and accesses.
         pub eviction: u64,
-        /// It had been in the working set.
+        /// Whether the page had been in the working set.
         pub workingset: i32,
         /// What the slot holds, without the xarray's mark.
         pub value: u64,
@@ -25,17 +26,17 @@ flat! {
         pub lru_gen_enabled: i32,
         /// Whether the memory cgroup is still there.
         pub memcg_exists: i32,
-        /// Whether it has free swap.
+        /// Whether the memory cgroup has free swap.
         pub has_swap: i32,
-        /// Low bits that ages lose.
+        /// How many low bits of an age a slot has no room for.
         pub bucket_order: i32,
         /// Evictions and activations so far.
         pub nonresident_age: u64,
-        /// Oldest generation of anonymous memory and of files.
+        /// The oldest generation of anonymous memory and that of files.
         pub min_seq: [u64; 2],
         /// Pages of the lists: inactive and active anonymous, inactive and active of files.
         pub sizes: [u64; 4],
-        /// Answered: whether it was evicted recently.
+        /// Answered: whether the page was evicted recently.
         pub answer: i32,
     }
 }
@@ -47,7 +48,7 @@ flat! {
         pub size: u64,
         /// The longest window.
         pub max: u64,
-        /// Answered: pages.
+        /// Answered: pages of the window.
         pub answer: u64,
     }
 }
@@ -61,15 +62,15 @@ flat! {
         pub scan_period_min_ms: u32,
         /// `numa_balancing/scan_period_max_ms`.
         pub scan_period_max_ms: u32,
-        /// Whether the task has a group.
+        /// Whether the task is in a NUMA group.
         pub has_group: i32,
-        /// Resident pages.
+        /// Resident pages of the task's address space.
         pub rss: u64,
-        /// Tasks of its group.
+        /// How many tasks are in its group.
         pub group_refs: u64,
         /// Its group's faults on pages that others had touched.
         pub group_shared: u64,
-        /// Its group's other faults.
+        /// Its group's faults on pages that only one task had touched.
         pub group_private: u64,
         /// `p->numa_scan_period`, asked and answered.
         pub scan_period: u32,
@@ -79,9 +80,9 @@ flat! {
         pub locality: [u64; 3],
         /// New faults on pages that others had touched.
         pub shared: u64,
-        /// Other new faults.
+        /// New faults on pages that only this task had touched.
         pub private: u64,
-        /// Answered: a period, ms.
+        /// Answered: a period in milliseconds.
         pub answer: u32,
         /// Answered by `update_task_scan_period`: the next scan of the address space is put off.
         pub puts_off_scan: i32,
@@ -93,13 +94,13 @@ flat! {
     pub struct FragmentationState as "mmtwin_fragmentation" {
         /// Free blocks of each order.
         pub free_blocks: [u64; 11],
-        /// Asked: which order.
+        /// Asked: the order that blocks are wanted of.
         pub order: i32,
         /// `vm.compaction_proactiveness`.
         pub proactiveness: i32,
-        /// Asked of `fragmentation_score_wmark`: which mark.
+        /// Asked of `fragmentation_score_wmark`: the low mark, at which proactive compaction ends, or the high one.
         pub low: i32,
-        /// Answered.
+        /// Answered: a score, an index in thousandths, or a percentage.
         pub answer: i32,
     }
 }
@@ -113,7 +114,7 @@ flat! {
         pub shift: u32,
         /// `zone->compact_order_failed`.
         pub order_failed: i32,
-        /// Asked: which order.
+        /// Asked: the order of the request.
         pub order: i32,
         /// Asked of `compaction_defer_reset`: whether the request got its block.
         pub alloc_success: i32,
@@ -131,9 +132,9 @@ flat! {
         pub start_scan_seq: i32,
         /// `numab_state->prev_scan_seq`.
         pub prev_scan_seq: i32,
-        /// Threads of the process.
+        /// How many threads the process has.
         pub nr_threads: i32,
-        /// The thread's number.
+        /// The number of the thread that scans.
         pub pid: i32,
         /// Answered: whether it may scan the VMA.
         pub answer: i32,
@@ -149,7 +150,7 @@ flat! {
 flat! {
     /// A flusher and its device (mm/page-writeback.c). Rates are pages a second.
     pub struct WritebackState as "mmtwin_writeback" {
-        /// Dirty pages.
+        /// Dirty pages of all files.
         pub dirty: u64,
         /// The dirty limit.
         pub thresh: u64,
@@ -159,17 +160,17 @@ flat! {
         pub setpoint: u64,
         /// The limit in force.
         pub limit: u64,
-        /// How fast the device writes.
+        /// How fast the device has written on average.
         pub avg_write_bandwidth: u64,
         /// How fast each task may dirty pages at the setpoint.
         pub dirty_ratelimit: u64,
-        /// How fast this task may.
+        /// How fast this task may dirty pages.
         pub task_ratelimit: u64,
-        /// The flusher's dirty pages.
+        /// Dirty pages of the flusher's device.
         pub wb_dirty: u64,
-        /// The longest pause, jiffies.
+        /// The longest pause in jiffies.
         pub max_pause: i64,
-        /// Answered.
+        /// Answered: pages, a ratio, or a pause in jiffies.
         pub answer: i64,
         /// Answered by `wb_min_pause`: pages until the next pause.
         pub nr_dirtied_pause: i32,
@@ -178,32 +179,96 @@ flat! {
     }
 }
 
+flat! {
+    /// A folio that reclaim looks at, and what its page tables say of it (mm/vmscan.c).
+    pub struct ReferencesState as "mmtwin_references" {
+        /// How many PTEs say that the folio was accessed.
+        pub referenced_ptes: i32,
+        /// Whether a VMA that maps the folio is locked (`VM_LOCKED`).
+        pub locked: i32,
+        /// Whether a VMA that maps the folio is executable (`VM_EXEC`).
+        pub executable: i32,
+        /// The flag `PG_swapbacked`: the folio is none of a file.
+        pub swapbacked: i32,
+        /// The flag `PG_referenced`, asked and answered.
+        pub referenced: i32,
+        /// Answered: `enum folio_references`, 0 reclaim, 1 reclaim if clean, 2 keep, 3 activate.
+        pub answer: i32,
+    }
+}
+
+flat! {
+    /// The history of swap readahead, and a miss (mm/swap_state.c).
+    pub struct SwapReadaheadState as "mmtwin_swap_readahead" {
+        /// Where the last miss was.
+        pub prev_offset: u64,
+        /// Where this miss is.
+        pub offset: u64,
+        /// Pages read ahead that faults have found since the last miss.
+        pub hits: i32,
+        /// The longest window, a power of two.
+        pub max_pages: i32,
+        /// Pages of the last window.
+        pub prev_win: i32,
+        /// Answered: pages of the window.
+        pub answer: u32,
+    }
+}
+
+flat! {
+    /// A VMA of anonymous memory and orders of folios for a fault in it (include/linux/huge_mm.h).
+    pub struct ThpWindowState as "mmtwin_thp_window" {
+        /// `vma->vm_start`.
+        pub vm_start: u64,
+        /// `vma->vm_end`.
+        pub vm_end: u64,
+        /// Asked: the address of the fault.
+        pub addr: u64,
+        /// Asked: orders, a bit each.
+        pub orders: u64,
+        /// Answered: orders from the largest on whose folio is inside of the VMA.
+        pub answer: u64,
+    }
+}
+
+flat! {
+    /// Nodes that huge pages may be allocated on in turn (mm/hugetlb.c).
+    pub struct NextNodeState as "mmtwin_next_node" {
+        /// Asked: the nodes that are allowed, a bit each.
+        pub nodes_allowed: u64,
+        /// Whose turn it is, asked and answered.
+        pub next_node: i32,
+        /// Answered: the node.
+        pub answer: i32,
+    }
+}
+
 /// The functions that only judge, if a tree's are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Judged {
-    /// Whether one tier comes back no more often than another.
+    /// Whether folios of one tier come back no more often than those of another.
     pub positive_ctrl_err: Rule<LruGenState>,
-    /// What is known of a tier.
+    /// How many folios of a tier were evicted, and how many came back.
     pub read_ctrl_pos: Rule<LruGenState>,
-    /// Whether a new generation is due.
+    /// Whether the multi-gen LRU needs a new generation.
     pub should_run_aging: Rule<LruGenState>,
-    /// What a slot holds.
+    /// What the slot of an evicted page holds.
     pub pack_shadow: Rule<ShadowState>,
-    /// What it says.
+    /// What the slot of an evicted page says about it.
     pub unpack_shadow: Rule<ShadowState>,
     /// Whether a page was evicted in the oldest generation.
     pub lru_gen_test_recent: Rule<ShadowState>,
-    /// Whether a page would have stayed.
+    /// Whether a page that comes back would have stayed had there been a little more memory.
     pub workingset_test_recent: Rule<ShadowState>,
-    /// How long the first window is.
+    /// How many pages the first readahead window of a file has.
     pub get_init_ra_size: Rule<ReadaheadState>,
-    /// How long the next one is.
+    /// How many pages the readahead window after this one has.
     pub get_next_ra_size: Rule<ReadaheadState>,
-    /// The shortest period between two scans.
+    /// The shortest period between two scans of a task's memory.
     pub task_scan_min: Rule<NumaScanState>,
-    /// The longest one.
+    /// The longest period between two scans of a task's memory.
     pub task_scan_max: Rule<NumaScanState>,
-    /// The next one.
+    /// The period until the next scan of a task's memory.
     pub update_task_scan_period: Rule<NumaScanState>,
     /// At which score proactive compaction begins and ends.
     pub fragmentation_score_wmark: Rule<FragmentationState>,
@@ -211,30 +276,50 @@ pub struct Judged {
     pub fragmentation_index: Rule<FragmentationState>,
     /// Which share of free memory is of no use to a request.
     pub extfrag_for_order: Rule<FragmentationState>,
-    /// Compaction has failed.
+    /// What a failure of compaction does to later attempts.
     pub defer_compaction: Rule<DeferralState>,
-    /// Whether a request goes without.
+    /// Whether a request goes without compaction because it failed before.
     pub compaction_deferred: Rule<DeferralState>,
-    /// Compaction has made a block.
+    /// What a block that compaction made does to later attempts.
     pub compaction_defer_reset: Rule<DeferralState>,
-    /// Whether a thread may scan a VMA.
+    /// Whether a thread may scan a VMA, because it or the process used it lately.
     pub vma_is_accessed: Rule<VmaAccessState>,
-    /// How far a CPU's counter may drift.
+    /// How far a CPU's counter of a zone may drift before it is folded into the zone's.
     pub calculate_normal_threshold: Rule<PcpZoneState>,
-    /// What is kept of a generation's counts.
+    /// What is kept of the counts of tiers when a generation ends.
     pub reset_ctrl_pos: Rule<LruGenState>,
-    /// Whether active pages are to become inactive.
+    /// Whether active pages are to become inactive because too few of them are.
     pub inactive_is_low: Rule<ShadowState>,
     /// Pages until the number of dirty pages is looked at again.
     pub dirty_poll_interval: Rule<WritebackState>,
-    /// Up to how many dirty pages nobody pauses.
+    /// The number of dirty pages up to which no task pauses.
     pub dirty_freerun_ceiling: Rule<WritebackState>,
-    /// How much of its rate a task gets.
+    /// The share of its rate at which a task may dirty pages.
     pub pos_ratio_polynom: Rule<WritebackState>,
-    /// The longest pause.
+    /// The longest pause of a task that dirties pages.
     pub wb_max_pause: Rule<WritebackState>,
-    /// The shortest one.
+    /// The shortest pause of a task that dirties pages.
     pub wb_min_pause: Rule<WritebackState>,
-    /// The first period between two scans.
+    /// The first period between two scans of a task's memory.
     pub task_scan_start: Rule<NumaScanState>,
+    /// Whether a request may claim the pageblock of a block of another type.
+    pub can_steal_fallback: Rule<FallbackState>,
+    /// Which other type serves a request whose own type has no block.
+    pub find_suitable_fallback: Rule<FallbackState>,
+    /// How far watermarks are raised after a pageblock got pages of several types.
+    pub boost_watermark: Rule<ZoneMarkState>,
+    /// Whether a zone has enough free pages for a request.
+    pub zone_watermark_ok: Rule<ZoneMarkState>,
+    /// What reclaim does with a folio in view of its accesses.
+    pub folio_check_references: Rule<ReferencesState>,
+    /// How many entries of swap are read for a miss.
+    pub swapin_nr_pages: Rule<SwapReadaheadState>,
+    /// Which orders of folios are inside of a VMA.
+    pub thp_vma_suitable_orders: Rule<ThpWindowState>,
+    /// The node on which the next huge page is allocated.
+    pub hstate_next_node_to_alloc: Rule<NextNodeState>,
+    /// The node from which the next huge page is given back.
+    pub hstate_next_node_to_free: Rule<NextNodeState>,
+    /// How fragmented a zone is, for proactive compaction.
+    pub fragmentation_score_zone: Rule<FragmentationState>,
 }

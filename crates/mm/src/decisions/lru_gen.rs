@@ -9,9 +9,9 @@ flat! {
     /// A lruvec's generations and the feedback of its tiers, what a decision is asked, and what it answers. Arrays by type and tier
     /// have anonymous memory first: `[type * 4 + tier]`.
     pub struct LruGenState as "mmtwin_lru_gen" {
-        /// Youngest generation.
+        /// The youngest generation.
         pub max_seq: u64,
-        /// Oldest generation of each type.
+        /// The oldest generation of each type.
         pub min_seq: [u64; 2],
         /// Pages of each generation (modulo 4) and type: `[generation * 2 + type]`.
         pub nr_pages: [u64; 8],
@@ -25,11 +25,11 @@ flat! {
         pub evicted: [u64; 8],
         /// Pages protected since then, by type and tier less 1; the fourth of each type is none.
         pub protected: [u64; 8],
-        /// Asked: which type, 0 for anonymous memory and 1 for files.
+        /// Asked: the type, 0 for anonymous memory and 1 for files.
         pub lru_type: i32,
-        /// Asked of `read_ctrl_pos`: which tier.
+        /// Asked of `read_ctrl_pos`: the tier.
         pub tier: i32,
-        /// Asked of `read_ctrl_pos`: its weight.
+        /// Asked of `read_ctrl_pos`: the weight of the tier's refaults.
         pub gain: i32,
         /// Asked: `vm.swappiness`.
         pub swappiness: i32,
@@ -40,7 +40,7 @@ flat! {
         /// Asked of `positive_ctrl_err`: refaults, evictions and weight of the set point and of the process variable; the latter
         /// is what `read_ctrl_pos` answers.
         pub set_point: [u64; 3],
-        /// See `set_point`.
+        /// Refaults, evictions and weight of the process variable, as in `set_point`.
         pub process: [u64; 3],
         /// Answered: a type, a tier, or yes or no.
         pub answer: i32,
@@ -54,8 +54,8 @@ flat! {
 /// Who makes each decision about the multi-gen LRU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LruGenDecisions {
-    /// The last tier of a type that may go.
+    /// The last tier of a type whose folios may be evicted.
     pub get_tier_idx: Rule<LruGenState>,
-    /// Which type goes, where both can.
+    /// The type that is evicted from where both can be.
     pub get_type_to_scan: Rule<LruGenState>,
 }

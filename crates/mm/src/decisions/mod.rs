@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Which functions a kernel has is decided when it is built and does not change afterwards. What is here is data: which decisions
-//! there are, and for each the record that goes through it. How a record is filled from a pageset, and what the mechanics make
+//! there are, and for each of them the record that goes through it. How a record is filled from a pageset, and what the mechanics make
 //! of its answer, is beside the mechanism's `policy.rs`. A record has the names and meanings of the kernel's fields; where a
 //! function calls what moves pages, the record says afterwards what it called (`free_pcppages_bulk`: `drains` and the following
 //! fields), and the mechanics do it.
@@ -22,26 +22,28 @@ mod lru_gen;
 mod pcp;
 pub mod rule;
 mod watermark;
+mod zone;
 
 pub use judged::{
-    DeferralState, FragmentationState, Judged, NumaScanState, ReadaheadState, ShadowState, VmaAccessState,
-    WritebackState,
+    DeferralState, FragmentationState, Judged, NextNodeState, NumaScanState, ReadaheadState, ReferencesState,
+    ShadowState, SwapReadaheadState, ThpWindowState, VmaAccessState, WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use rule::{Field, Flat, Rule};
 pub use watermark::{MOST_ZONES, WatermarkState};
+pub use zone::{FallbackState, ZoneMarkState};
 
 /// Who makes each decision that a tree's function can make.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decisions {
-    /// Per-CPU pagesets.
+    /// Decisions about per-CPU pagesets.
     pub pcp: PcpDecisions,
-    /// Watermarks of all zones (`__setup_per_zone_wmarks`).
+    /// The watermarks of all zones (`__setup_per_zone_wmarks`).
     pub watermarks: Rule<WatermarkState>,
-    /// The multi-gen LRU.
+    /// Decisions about the multi-gen LRU.
     pub lru_gen: LruGenDecisions,
-    /// What judges policies and decides nothing.
+    /// Functions that judge the twin's policies and decide nothing in a run.
     pub judged: Judged,
 }
 

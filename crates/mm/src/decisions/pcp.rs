@@ -41,7 +41,7 @@ flat! {
         /// Asked of `free_unref_page_commit`: 0 for one block, or how many are freed in a row, of which only those are entered that
         /// come before the first that gives pages back.
         pub frees: i32,
-        /// Answered.
+        /// Answered: pages, blocks, or whether there is more to do.
         pub answer: i32,
         /// Where `frees` was asked: how many of them were entered.
         pub entered: i32,
@@ -73,7 +73,7 @@ flat! {
         pub cpu_online: i32,
         /// Asked of `zone_highsize`: `vm.percpu_pagelist_high_fraction`, or 8 for `high_max`; 0 means by the watermark.
         pub high_fraction: i32,
-        /// Answered.
+        /// Answered: pages.
         pub answer: i32,
     }
 }
@@ -81,18 +81,18 @@ flat! {
 /// Who makes each decision about pagesets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PcpDecisions {
-    /// How many blocks to fetch.
+    /// How many blocks a refill fetches from the zone.
     pub nr_pcp_alloc: Rule<PcpState>,
-    /// Where bulk freeing starts.
+    /// The number of pages from which on a free gives pages back to the zone.
     pub nr_pcp_high: Rule<PcpState>,
-    /// How many pages to give back.
+    /// How many pages a free gives back to the zone.
     pub nr_pcp_free: Rule<PcpState>,
     /// What the vmstat worker does to a grown `high`.
     pub decay_pcp_high: Rule<PcpState>,
     /// All bookkeeping of a freed block, with the two decisions that it calls.
     pub free_unref_page_commit: Rule<PcpState>,
-    /// The batch of a zone's pagesets.
+    /// How many pages move between a zone and its pagesets at a time.
     pub zone_batchsize: Rule<PcpZoneState>,
-    /// `high` of a zone's pagesets.
+    /// How many pages a zone's pagesets may hold.
     pub zone_highsize: Rule<PcpZoneState>,
 }

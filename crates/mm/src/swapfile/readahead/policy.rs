@@ -23,11 +23,11 @@ const MOST_HITS: u32 = 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapRa {
     /// The last miss: a page of the address space, or an entry.
-    at: u64,
+    pub at: u64,
     /// Pages of the last window.
-    window: u32,
+    pub window: u32,
     /// Pages read ahead that faults have found since.
-    hits: u32,
+    pub hits: u32,
 }
 
 impl Default for SwapRa {
@@ -38,7 +38,7 @@ impl Default for SwapRa {
 }
 
 /// Length of the window for a miss at `at`; `most` is a power of two (`__swapin_nr_pages`).
-fn nr_pages(ra: &SwapRa, at: u64, most: u32) -> u32 {
+pub fn nr_pages(ra: &SwapRa, at: u64, most: u32) -> u32 {
     let wanted = match ra.hits {
         0 if at == ra.at + 1 || at + 1 == ra.at => 2,
         0 => 1,
