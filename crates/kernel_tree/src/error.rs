@@ -23,89 +23,95 @@ impl fmt::Display for Place {
 /// Why decisions cannot be taken from a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file that a decision is in.
+    /// A file that a decision is in cannot be read.
     #[error("{}: {error}{}", path.display(), needed_by.map(|name| format!(" (it has {name})")).unwrap_or_default())]
     File {
-        /// Where it should be.
+        /// Where the file should be.
         path: PathBuf,
         /// The decision that is in it.
         needed_by: Option<&'static str>,
-        /// What the system says.
+        /// What the operating system says.
         error: std::io::Error,
     },
-    /// No function of that name.
+    /// The tree has no function of that name.
     #[error(
         "{file}: there is no function {function}; if it has another name or file now, say so in crates/kernel_tree/src/decision.rs"
     )]
     NotFound {
-        /// Where it should be.
+        /// The file that should have it.
         file: String,
-        /// Which one.
+        /// The name of the function.
         function: String,
     },
-    /// Several, and the configuration does not say which.
+    /// The tree has several, and the configuration does not say which is meant.
     #[error(
         "{name} is there twice: {}; a configuration file that says which #if holds decides",
         list(places)
     )]
     Twice {
-        /// Of that name.
+        /// The name.
         name: String,
-        /// Where.
+        /// Where each of them begins.
         places: Vec<Place>,
     },
-    /// A name that nobody knows.
+    /// A function uses a name that nobody knows.
     #[error(
-        "{place}: {function} uses {name}, which mmtwin's header does not have and the files searched do not define; add it to \
-         crates/kernel_tree/c/{}, or its file to those of the decision ({})",
-        decision.header,
-        decision.files().collect::<Vec<_>>().join(", ")
+        "{place}: {function} uses {name}, which neither mmtwin's header nor the files searched have ({}); move it into one of these \
+         files, or leave it out of what decides (a tracepoint, a statistic). If it is one of the kernel's own, mmtwin lacks it: \
+         add it to crates/kernel_tree/c/{}",
+        decision.files().collect::<Vec<_>>().join(", "),
+        decision.header
     )]
     Unknown {
-        /// Where it is used.
+        /// Where the name is used.
         place: Place,
-        /// By whom.
+        /// The function that uses it.
         function: String,
-        /// What.
+        /// The name.
         name: String,
-        /// For which decision.
+        /// The decision that needs it.
         decision: &'static Decision,
     },
-    /// A parameter that nobody here can give.
-    #[error("{place}: {function} has changed\n  found:    {found}\n  expected: {expected}")]
+    /// A function has a parameter that nobody here can give, or another answer.
+    #[error(
+        "{place}: {function} has another signature than mmtwin knows: {problem}\n  found:        {found}\n  \
+         can be given: {expected}"
+    )]
     Signature {
         /// Where it is declared.
         place: Place,
-        /// Which function.
+        /// The name of the function.
         function: String,
-        /// As it is there.
+        /// What of the signature mmtwin does not know.
+        problem: String,
+        /// The signature in the tree.
         found: String,
-        /// What can be given.
+        /// All parameters and answers that mmtwin knows.
         expected: String,
     },
-    /// A field of another type than the header's.
+    /// A field of a structure is of another type than in the header.
     #[error("{place}: {field} has changed\n  found:    {found}\n  expected: {expected}")]
     FieldType {
         /// Where it is declared.
         place: Place,
         /// The field, and of which structure.
         field: String,
-        /// As it is there.
+        /// The declaration in the tree.
         found: String,
-        /// As it is in the header.
+        /// The declaration in mmtwin's header.
         expected: String,
     },
-    /// What a decision may not do.
+    /// A function does what a decision may not do.
     #[error("{place}: {function} {what}, which a decision may not")]
     Refused {
-        /// Where.
+        /// Where that is.
         place: Place,
-        /// Who.
+        /// The function.
         function: String,
-        /// What it does.
+        /// What it does, as a verb and more.
         what: String,
     },
-    /// More than a decision is.
+    /// A function needs more than a decision does.
     #[error(
         "{} of {} needs more than {most} functions, macros and types, the last {last}; what it calls belongs into the header of its \
          mechanism",
@@ -113,41 +119,41 @@ pub enum Error {
         decision.file
     )]
     TooMuch {
-        /// Which decision.
+        /// The decision.
         decision: &'static Decision,
-        /// How many there may be.
+        /// How many functions, macros and types there may be.
         most: usize,
-        /// What came last.
+        /// The last one that was needed.
         last: String,
     },
-    /// The compiler does not run.
+    /// The compiler cannot be run.
     #[error("{command}: {error}")]
     NoCompiler {
-        /// How it was called.
+        /// The command that was run.
         command: String,
-        /// What the system says.
+        /// What the operating system says.
         error: std::io::Error,
     },
-    /// The compiler refuses.
+    /// The compiler refuses what was taken.
     #[error(
         "the compiler refuses what was taken from the tree; names and lines are those of the tree's files:\n{messages}"
     )]
     Compile {
-        /// What it says.
+        /// What the compiler says.
         messages: String,
     },
     /// The object is not what was compiled.
     #[error("{}: {message}", object.display())]
     Object {
-        /// Which one.
+        /// The file of the object.
         object: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         message: String,
     },
     /// Only a process that has the sanitizer's runtime from its start can load such an object.
     #[error("AddressSanitizer has to be there before the program starts: LD_PRELOAD={runtime}")]
     NoSanitizer {
-        /// Its library.
+        /// The library that the sanitizer is in.
         runtime: String,
     },
 }

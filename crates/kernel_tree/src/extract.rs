@@ -208,8 +208,9 @@ impl<'t> Taking<'t> {
         let place = place_of(source, item.line);
         let node = source.node(item).ok_or_else(not_found)?;
         let signature = Signature::of(source, node).ok_or_else(not_found)?;
-        let call = signature.call(decision).ok_or_else(|| Error::Signature {
+        let call = signature.call(decision).map_err(|problem| Error::Signature {
             place: place.clone(),
+            problem,
             function: decision.name.to_string(),
             found: signature.to_string(),
             expected: expected(decision),

@@ -37,15 +37,22 @@ impl Signature {
         Some(Signature { answers, name, parameters })
     }
 
-    /// The call with parameters of the names that they have there, if all can be given and the answer is of a known type.
-    pub fn call(&self, decision: &Decision) -> Option<String> {
-        let can_be_given = |parameter: &Parameter| {
+    /// The call with parameters of the names that they have in the tree, or what of the signature nobody here knows.
+    pub fn call(&self, decision: &Decision) -> Result<String, String> {
+        let can_be_given = |parameter: &&Parameter| {
             decision.parameters.iter().any(|given| given.0 == parameter.of_type && given.1 == parameter.name)
         };
-        let is_answered = decision.answers.contains(&self.answers.as_str());
+        let others = self.parameters.iter().filter(|parameter| !can_be_given(parameter));
+        let others: Vec<(&str, &str)> =
+            others.map(|parameter| (parameter.of_type.as_str(), parameter.name.as_str())).collect();
+        if !others.is_empty() {
+            return Err(format!("it asks for {}", joined(others.into_iter())));
+        }
+        if !decision.answers.contains(&self.answers.as_str()) {
+            return Err(format!("it answers {}", self.answers));
+        }
         let names: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-        (is_answered && self.parameters.iter().all(can_be_given))
-            .then(|| format!("{}({})", self.name, names.join(", ")))
+        Ok(format!("{}({})", self.name, names.join(", ")))
     }
 }
 
@@ -75,7 +82,7 @@ impl fmt::Display for Signature {
 pub fn expected(decision: &Decision) -> String {
     let parameters = decision.parameters.iter().copied();
     format!(
-        "{} {}({}), as many of them as wanted, in any order",
+        "{} {}({}), any of these by type and name, in any order",
         decision.answers.join(" or "),
         decision.name,
         joined(parameters)

@@ -131,7 +131,7 @@ fn what_is_missing_is_named() {
     let unknown = refused(&format!("{PCP_HIGH}\n{{\n\tint y = 1;\n\treturn y + zone_weather(zone);\n}}\n"));
     assert!(
         unknown.starts_with(
-            "mm/page_alloc.c:4: nr_pcp_high uses zone_weather, which mmtwin's header does not have"
+            "mm/page_alloc.c:4: nr_pcp_high uses zone_weather, which neither mmtwin's header nor the files searched have"
         ) && unknown.contains("add it to crates/kernel_tree/c/pcp.h"),
         "{unknown}"
     );
@@ -143,11 +143,11 @@ fn another_signature_shows_both() {
     assert_eq!(
         message.lines().take(2).collect::<Vec<_>>(),
         [
-            "mm/page_alloc.c:1: nr_pcp_high has changed",
-            "  found:    int nr_pcp_high(struct per_cpu_pages *pcp, struct zone *zone, unsigned long weight)"
+            "mm/page_alloc.c:1: nr_pcp_high has another signature than mmtwin knows: it asks for unsigned long weight",
+            "  found:        int nr_pcp_high(struct per_cpu_pages *pcp, struct zone *zone, unsigned long weight)"
         ]
     );
-    assert!(message.contains("expected: int nr_pcp_high(struct per_cpu_pages *pcp,"), "{message}");
+    assert!(message.contains("can be given: int nr_pcp_high(struct per_cpu_pages *pcp,"), "{message}");
 }
 
 #[test]
