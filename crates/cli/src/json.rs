@@ -91,6 +91,9 @@ mod tests {
         let all = [
             schema::<calibrate::View>("mmtwin calibrate --json: figures of machines that baseline rows pin"),
             schema::<compare::View>("mmtwin compare --json and mmtwin replay --json: arms over paired seeds"),
+            schema::<kernel::diff::KernelDiff>(
+                "mmtwin kernel diff --json: functions of two kernels, and the states in which they differ",
+            ),
             schema::<kernel::Kernels>("mmtwin kernel list --json: kernel trees that were added as variants"),
             schema::<compare::Comparisons>("mmtwin compare A.json B.json --json: two documents as two sides"),
             schema::<list::Lists>("mmtwin list --json: what there is"),

@@ -6,6 +6,7 @@
 //!   compare kbuild --variants 6.12,NAME ─► a process for each run ───────┘   process.rs
 //! ```
 
+pub mod diff;
 pub mod process;
 
 use crate::failure::Failure;
@@ -38,6 +39,7 @@ Examples:
   mmtwin kernel add my-patch --source linux-source-6.12 --patch pcp.patch
   mmtwin kernel add my-patch --tree ~/linux --unchanged ~/linux-6.12 --config ~/linux/.config
   mmtwin compare page_fault1 --variants 6.12,my-patch
+  mmtwin kernel diff my-patch
   mmtwin kernel list
   mmtwin kernel remove my-patch")]
 pub struct Arguments {
@@ -48,6 +50,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Action {
     Add(AddArguments),
+    Diff(diff::DiffArguments),
     /// List kernels that were added, and which functions of each decide
     List {
         /// Print JSON, see schemas/
@@ -105,6 +108,7 @@ pub fn directory() -> Result<PathBuf, Failure> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.action {
         Action::Add(arguments) => add(arguments),
+        Action::Diff(arguments) => diff::execute(arguments),
         Action::List { json } => list(*json),
         Action::Remove { name } => {
             if Stored::remove(&directory()?, name)? {
@@ -113,6 +117,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             }
             Err(unknown(name, &Stored::all(&directory()?)?))
         }
+    }
+}
+
+/// The kernel of that name.
+fn find(directory: &Path, name: &str) -> Result<Stored, Failure> {
+    match Stored::find(directory, name)? {
+        Some(stored) => Ok(stored),
+        None => Err(unknown(name, &Stored::all(directory)?)),
     }
 }
 

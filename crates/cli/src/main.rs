@@ -86,6 +86,8 @@ enum Command {
     Verify(verify::Arguments),
     #[command(hide = true, name = kernel::process::COMMAND)]
     DecideRun(kernel::process::RunArguments),
+    #[command(hide = true, name = kernel::diff::COMMAND)]
+    DecideDiff(kernel::diff::ChildArguments),
     #[command(hide = true, name = processes::WORKLOAD)]
     Workload(processes::WorkloadArguments),
     #[command(hide = true, name = processes::READER)]
@@ -135,6 +137,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Kernel(arguments) => kernel::execute(&arguments),
         Command::DecideRun(arguments) => kernel::process::execute(&arguments),
+        Command::DecideDiff(arguments) => kernel::diff::execute_child(&arguments),
         Command::Published(arguments) => published::execute(&arguments),
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Sensitivity(arguments) => sensitivity::execute(&arguments),

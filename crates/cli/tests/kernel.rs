@@ -175,3 +175,69 @@ fn a_decision_that_crashes_answers_nonsense_or_does_not_end_is_named_with_its_st
     ends("\treturn 1 << 30;", &["nr_pcp_alloc", "no refill takes so many blocks"]);
     ends("\tfor (;;)\n\t\t;\n\treturn 1;", &["nr_pcp_alloc has not ended after 10 s", "count = "]);
 }
+
+/// A place with a kernel whose `nr_pcp_free` has another body than that of the tree that it is compared with.
+fn changed(before: &str, after: &str) -> Option<Place> {
+    let size = "static int zone_batchsize(struct zone *zone)\n{\n\treturn 63;\n}\n";
+    let place = Place::with(&[&frees(after), size].concat())?;
+    fs::create_dir_all(place.path("before/mm")).unwrap();
+    fs::write(place.path("before/mm/page_alloc.c"), [&frees(before), size].concat()).unwrap();
+    place.succeeds(&place.add(&["--unchanged", "before"]));
+    Some(place)
+}
+
+#[test]
+fn a_diff_shows_the_smallest_states_in_which_a_changed_function_decides_otherwise() {
+    let Some(place) = changed("\treturn batch;", "\treturn batch > 7 ? 2 * batch : batch;") else { return };
+    let text = place.succeeds(&place.mmtwin(&["kernel", "diff", "mine"]));
+    assert!(
+        text.contains("asked  batch = 8\n    old  answer = 8\n    new  answer = 16\n")
+            && text.contains("same text: zone_batchsize")
+            && text.contains("not in this tree: nr_pcp_alloc"),
+        "{text}"
+    );
+    let text = place.succeeds(&place.mmtwin(&["kernel", "diff", "mine", "--json", "--states", "1"]));
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let schema = include_str!("../../../schemas/kernel-diff.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    jsonschema::validate(&schema, &document).unwrap();
+    let functions = document["functions"].as_array().unwrap();
+    let function = functions.iter().find(|one| one["function"] == "nr_pcp_free").unwrap();
+    assert_eq!(function["decisions"]["states"].as_array().unwrap().len(), 1, "{function}");
+}
+
+#[test]
+fn a_diff_against_the_twin_or_another_kernel_is_of_decisions() {
+    let Some(place) = changed("\treturn batch;", "\treturn 2 * batch / 2;") else { return };
+    let text = place.succeeds(&place.mmtwin(&["kernel", "diff", "mine"]));
+    assert!(text.contains("changed, but decides the same in each of 20000 states"), "{text}");
+    let text = place.succeeds(&place.mmtwin(&["kernel", "diff", "mine", "--against", "twin"]));
+    assert!(text.contains("mine against the twin's 6.12") && text.contains("nr_pcp_free  mm"), "{text}");
+    place.succeeds(&place.mmtwin(&["kernel", "add", "other", "--tree", "before", "--base", "6.12"]));
+    let text = place.succeeds(&place.mmtwin(&["kernel", "diff", "mine", "--against", "other"]));
+    assert!(text.contains("nr_pcp_free  mm/page_alloc.c:1: changed, but"), "{text}");
+    fails(
+        &place.mmtwin(&["kernel", "diff", "mine", "--against", "none"]),
+        &["none: no such kernel", "other"],
+    );
+    fails(&place.mmtwin(&["kernel", "diff", "none"]), &["none: no such kernel; there are: mine, other"]);
+    let sources = place.path("cache/mmtwin/kernels/mine/sources.json");
+    fs::write(&sources, "{}").unwrap();
+    fails(&place.mmtwin(&["kernel", "diff", "mine"]), &["sources.json", "add it again"]);
+}
+
+#[test]
+fn a_decision_that_crashes_or_does_not_end_ends_a_diff_with_its_state() {
+    let ends = |body: &str, says: &[&str]| {
+        let Some(place) = changed("\treturn batch;", body) else { return };
+        fails(&place.mmtwin(&["kernel", "diff", "mine"]), says);
+    };
+    ends(
+        "\treturn high == 5 ? *(volatile int *)8 : batch;",
+        &["mine: nr_pcp_free ended by signal 11", "high = "],
+    );
+    ends(
+        "\tfor (; high == 5;)\n\t\t;\n\treturn 1;",
+        &["mine: nr_pcp_free has not ended after 10 s", "asked_high = 5"],
+    );
+}

@@ -1,4 +1,4 @@
-//! A run whose decisions come from a kernel tree, in a process of its own with a watchdog.
+//! What asks functions of a kernel tree, in a process of its own with a watchdog: a run, or a comparison (`diff.rs`).
 //!
 //! ```text
 //!   parent  Run as JSON ─► stdin    note: what is asked, shared    exit status ─► the result is stored, or why not
@@ -68,45 +68,66 @@ pub fn make(run: &Run, results: &Path) -> Result<(), RunError> {
     let place = tempfile::tempdir().context("the note").map_err(failed)?;
     let path = place.path().join("note");
     let note = Note::map(&path).context("the note").map_err(failed)?;
-    let child = start(run, &path, results).map_err(failed)?;
-    let (status, messages, endless) = watch(child, &note).map_err(failed)?;
-    let asked = |what: String| match note.asked() {
-        Some(Asked { function, state }) => format!("{}: {function} {what}, asked about {state}", run.variant),
-        None => format!(
-            "{}: the process of the run {what}, not while a function of the tree ran, but perhaps after one wrote \
-             outside of its memory; --sanitize of `mmtwin kernel add` finds that",
-            run.variant
-        ),
-    };
-    let seconds = LONGEST.as_secs();
-    match (status.signal(), endless) {
-        _ if status.success() => Ok(()),
-        (_, true) => Err(RunError::Process(asked(format!("has not ended after {seconds} s")))),
-        (Some(signal), _) => Err(RunError::Process(format!(
-            "{}{}",
-            asked(format!("ended by signal {signal}")),
-            last(&messages)
-        ))),
-        (None, _) if note.asked().is_some() => {
-            Err(RunError::Process(format!("{}{}", asked("was refused".into()), last(&messages))))
+    let child = start_run(run, &path, results).map_err(failed)?;
+    let watched = watch(child, &[&note]).map_err(failed)?;
+    watched.problem(&[&run.variant], &[&note]).map_or(Ok(()), |problem| Err(RunError::Process(problem)))
+}
+
+/// How a process ended that was watched.
+pub struct Watched {
+    status: ExitStatus,
+    /// What the process printed, if that was asked for.
+    pub said: String,
+    /// What it said was wrong.
+    messages: String,
+    /// Whether it was killed because a decision did not end.
+    endless: bool,
+}
+
+impl Watched {
+    /// What went wrong, if anything did. Each note has the name of the kernel whose functions are noted there.
+    pub fn problem(&self, names: &[&str], notes: &[&Note]) -> Option<String> {
+        if self.status.success() {
+            return None;
         }
-        (None, _) => Err(RunError::Process(format!("{}{}", run.variant, last(&messages)))),
+        let made = names.iter().zip(notes).find_map(|(name, note)| Some((name, note.asked()?)));
+        let asked = |what: String| match &made {
+            Some((name, Asked { function, state })) => {
+                format!("{name}: {function} {what}, asked about {state}")
+            }
+            None => format!(
+                "{}: the process {what}, not while a function of the tree ran, but perhaps after one wrote outside of its \
+                 memory; --sanitize of `mmtwin kernel add` finds that",
+                names.join(" and ")
+            ),
+        };
+        let said = last(&self.messages);
+        Some(match self.status.signal() {
+            _ if self.endless => asked(format!("has not ended after {} s", LONGEST.as_secs())),
+            Some(signal) => format!("{}{said}", asked(format!("ended by signal {signal}"))),
+            None if made.is_some() => format!("{}{said}", asked("was refused".into())),
+            None => format!("{}{said}", names.join(" and ")),
+        })
     }
 }
 
-fn start(run: &Run, note: &Path, results: &Path) -> Result<Child, anyhow::Error> {
+fn start_run(run: &Run, note: &Path, results: &Path) -> Result<Child, anyhow::Error> {
     let (name, _) = name_and_features(&run.variant);
     let directory = kernel::directory().map_err(|failure| anyhow!(failure.message().unwrap_or_default()))?;
     let stored = Stored::find(&directory, name)?;
     let mut command = Command::new(std::env::current_exe().context("this program")?);
-    command.arg(COMMAND).arg("--note").arg(note).arg("--results").arg(results);
-    if let Some(runtime) = stored.as_ref().and_then(Stored::preloaded) {
+    command.arg(COMMAND).arg("--note").arg(note).arg("--results").arg(results).stdout(Stdio::null());
+    start(command, stored.as_ref().and_then(Stored::preloaded), &serde_json::to_string(run)?)
+}
+
+/// Starts a process that asks functions of a tree and reads from stdin what it is to do. The library of a sanitizer is there before it.
+pub fn start(mut command: Command, preloaded: Option<&str>, text: &str) -> Result<Child, anyhow::Error> {
+    if let Some(runtime) = preloaded {
         command.env("LD_PRELOAD", runtime).env("ASAN_OPTIONS", "detect_leaks=0");
     }
     // What it says is what went wrong, not where in mmtwin.
     command.env("RUST_BACKTRACE", "0");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let text = serde_json::to_string(run)?;
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // A child that ends before it has read says why itself.
         let _ = stdin.write_all(text.as_bytes());
@@ -114,24 +135,29 @@ fn start(run: &Run, note: &Path, results: &Path) -> Result<Child, anyhow::Error>
     Ok(child)
 }
 
-/// Waits for a child; kills it if a decision does not end. What it said on stderr comes with its status.
-fn watch(mut child: Child, note: &Note) -> Result<(ExitStatus, String, bool), anyhow::Error> {
-    let stderr = child.stderr.take();
-    let reader = std::thread::spawn(move || {
+/// Reads what a process writes, on a thread of its own, so that it never waits for a reader.
+fn read(from: Option<impl Read + Send + 'static>, most: u64) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
         let mut text = Vec::new();
-        if let Some(mut stderr) = stderr {
-            let _ = stderr.by_ref().take(MOST_SAID).read_to_end(&mut text);
-            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+        if let Some(mut from) = from {
+            let _ = from.by_ref().take(most).read_to_end(&mut text);
+            let _ = std::io::copy(&mut from, &mut std::io::sink());
         }
         String::from_utf8_lossy(&text).into_owned()
-    });
-    let (mut sequence, mut since, mut endless) = (0, Instant::now(), false);
+    })
+}
+
+/// Waits for a child; kills it if a decision does not end.
+pub fn watch(mut child: Child, notes: &[&Note]) -> Result<Watched, anyhow::Error> {
+    let messages = read(child.stderr.take(), MOST_SAID);
+    let said = read(child.stdout.take(), MOST_ANSWERED);
+    let (mut sequence, mut since, mut endless) = (Vec::new(), Instant::now(), false);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        let now = note.sequence();
-        if now != sequence || now.is_multiple_of(2) {
+        let now: Vec<u64> = notes.iter().map(|note| note.sequence()).collect();
+        if now != sequence || now.iter().all(|sequence| sequence.is_multiple_of(2)) {
             (sequence, since) = (now, Instant::now());
         } else if since.elapsed() > LONGEST {
             endless = true;
@@ -140,11 +166,14 @@ fn watch(mut child: Child, note: &Note) -> Result<(ExitStatus, String, bool), an
         }
         std::thread::sleep(POLL);
     };
-    Ok((status, reader.join().unwrap_or_default(), endless))
+    let (said, messages) = (said.join().unwrap_or_default(), messages.join().unwrap_or_default());
+    Ok(Watched { status, said, messages, endless })
 }
 
 /// More of a child's messages nobody reads.
 const MOST_SAID: u64 = 1 << 16;
+/// More than all functions with all their examples come to.
+const MOST_ANSWERED: u64 = 1 << 24;
 /// So many of their first lines say what is wrong.
 const LINES: usize = 6;
 
