@@ -15,7 +15,7 @@ use crate::table::{Entry, Grid};
 use crate::terminal;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kernel_tree::{Config, Request, Stored, StoredDecision, Whose};
+use kernel_tree::{Config, Decision, Request, Slot, Stored, StoredDecision, Whose};
 use live::places;
 use mm::Series;
 use mm::series::RELEASES;
@@ -226,15 +226,35 @@ fn told(kernel: &Stored) -> String {
     for StoredDecision { function, place, .. } in of(Whose::Tree) {
         text += &format!("  {function}  {}\n", place.as_deref().unwrap_or_default());
     }
-    for (whose, what) in
-        [(Whose::Unchanged, "the twin's own, unchanged"), (Whose::Missing, "not in this tree")]
-    {
-        if of(whose).next().is_some() {
-            text += &format!("{what}: {}\n", names(whose));
-        }
+    let (unchanged, missing) = (of(Whose::Unchanged).count(), of(Whose::Missing).count());
+    if unchanged > 0 {
+        text += &format!("unchanged, so that the twin's own rules decide: {}\n", names(Whose::Unchanged));
     }
-    text += &format!("try it: mmtwin compare page_fault1 --variants {},{}", kernel.base, kernel.name);
+    if missing > 0 {
+        let are = if missing == 1 { "function is" } else { "functions are" };
+        text += &format!(
+            "{missing} {are} not in this tree: {}; there the rules of the twin's {} decide. A function that was renamed, or moved to \
+             another file, is not found and not tried\n",
+            names(Whose::Missing),
+            kernel.base
+        );
+    }
+    text += &format!("in which states they decide otherwise: mmtwin kernel diff {}\n", kernel.name);
+    text += &format!(
+        "try it: mmtwin compare {} --variants {},{}",
+        scenario(of(Whose::Tree)),
+        kernel.base,
+        kernel.name
+    );
     text
+}
+
+/// A scenario that asks what the functions of a tree decide: page faults go through pagesets, while generations and watermarks
+/// matter where memory is short.
+fn scenario<'a>(mut of_tree: impl Iterator<Item = &'a StoredDecision>) -> &'static str {
+    let is_of_pageset = |decision: &Decision| matches!(decision.slot, Slot::Pcp(_) | Slot::PcpZone(_));
+    let any = of_tree.any(|one| Decision::named(&one.function).is_some_and(is_of_pageset));
+    if any { "page_fault1" } else { "fio-zipf-2g" }
 }
 
 /// Kernels that were added.
@@ -322,6 +342,13 @@ pub fn trees<'a>(
     for name in unknown {
         if let Some(Stored { name, base, content_hash, .. }) = Stored::find(&directory, name)? {
             trees.insert(name, TreeKernel { base, content_hash });
+            continue;
+        }
+        let all = Stored::all(&directory)?;
+        if let (Err(error), false) = (KernelChoice::parse(series, name), all.is_empty()) {
+            let added: Vec<&str> = all.iter().map(|kernel| kernel.name.as_str()).collect();
+            let text = format!("{error}; kernel trees that were added: {}", added.join(", "));
+            return Err(Failure::input(text));
         }
     }
     Ok(trees)

@@ -102,6 +102,21 @@ fn a_tree_is_added_compared_listed_and_removed() {
 }
 
 #[test]
+fn a_function_that_a_run_never_asks_is_named_in_its_result() {
+    let alloc = "static int nr_pcp_alloc(struct per_cpu_pages *pcp, struct zone *zone, int order)\n{\n\treturn 9;\n}\n";
+    let Some(place) = Place::with(alloc) else { return };
+    let tier = "static int get_tier_idx(struct lruvec *lruvec, int type)\n{\n\treturn 0;\n}\n";
+    fs::write(place.path("linux/mm/vmscan.c"), tier).unwrap();
+    place.succeeds(&place.add(&[]));
+    let text = place.succeeds(&place.mmtwin(&["run", "tiny.toml", "--variants", "mine"]));
+    assert!(text.contains("never asked for get_tier_idx; a change to that cannot show here"), "{text}");
+    fails(
+        &place.mmtwin(&["run", "tiny.toml", "--variants", "yours"]),
+        &["yours: no such variant", "kernel trees that were added: mine"],
+    );
+}
+
+#[test]
 fn another_function_makes_another_run_and_features_can_be_set_besides() {
     let Some(place) = Place::with(&frees("\treturn batch;")) else { return };
     place.succeeds(&place.add(&[]));
@@ -127,7 +142,7 @@ fn a_patch_says_what_changes_and_the_rest_stays_the_twins_own() {
         -\treturn batch;\n+\treturn 2 * batch;\n }\n";
     fs::write(place.path("a.patch"), patch).unwrap();
     let text = place.succeeds(&place.add(&["--patch", "a.patch"]));
-    assert!(text.contains("unchanged: zone_batchsize") && text.contains("+ a.patch"), "{text}");
+    assert!(text.contains("own rules decide: zone_batchsize") && text.contains("+ a.patch"), "{text}");
     fs::write(place.path("b.patch"), patch.replace("return batch", "return patch")).unwrap();
     fails(&place.add(&["--patch", "b.patch"]), &["b.patch: does not apply"]);
     fails(&place.add(&["--unchanged", "linux"]), &["nothing to try"]);

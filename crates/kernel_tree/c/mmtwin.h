@@ -244,6 +244,7 @@ static __thread int mmtwin_page_shift;
 		struct mmtwin_note *note = mmtwin_note; \
 		if (note) { \
 			note->number = MMTWIN_NUMBER_##name; \
+			note->asked[MMTWIN_NUMBER_##name]++; \
 			*(struct record *)note->state = *state; \
 			*(volatile unsigned long *)&note->sequence += 1; \
 		} \
@@ -255,13 +256,15 @@ static __thread int mmtwin_page_shift;
 
 /*
  * What was asked last, in memory that another process shares: it tells what a decision that crashed or does not end was asked. While
- * one is being made, sequence is odd. Nobody watches while the pointer is null.
+ * one is being made, sequence is odd. How often each was asked is counted. Nobody watches while the pointer is null.
  */
 struct mmtwin_note {
 	unsigned long sequence;
 	unsigned long number;
+	unsigned long asked[MMTWIN_NOTE_DECISIONS];
 	unsigned long long state[MMTWIN_NOTE_WORDS];
 };
 MMTWIN_EXPORT struct mmtwin_note *mmtwin_note;
+MMTWIN_EXPORT const unsigned long mmtwin_size_of_note = sizeof(struct mmtwin_note);
 
 #endif

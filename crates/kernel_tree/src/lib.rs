@@ -38,7 +38,7 @@ mod unit;
 
 pub use compiler::{Compiler, Instrumentation, Object};
 pub use config::Config;
-pub use decision::{DECISIONS, Decision};
+pub use decision::{DECISIONS, Decision, Slot};
 pub use error::{Error, Place};
 pub use extract::{Extract, Survey, Surveyed, Taken};
 pub use loaded::{Loaded, Provenance};

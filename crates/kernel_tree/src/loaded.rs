@@ -9,7 +9,7 @@ use crate::compiler::{Instrumentation, Object};
 use crate::decision::{DECISIONS, Decision, Symbols};
 use crate::error::{Error, Place};
 use crate::extract::Extract;
-use crate::note::Note;
+use crate::note::{self, Note};
 use libloading::Library;
 use mm::Decisions;
 use mm::decisions::{Flat, Rule};
@@ -74,6 +74,13 @@ impl Loaded {
             },
             _ => None,
         };
+        // SAFETY: `c/mmtwin.h` defines an `unsigned long` of that name, which nobody writes.
+        let note_size =
+            unsafe { symbol::<*const std::ffi::c_ulong>(library, "mmtwin_size_of_note").map(|size| *size) };
+        if note_size != Some(note::BYTES as std::ffi::c_ulong) {
+            let text = "another version of mmtwin compiled it; add the kernel again".to_string();
+            return Err(problem(object, text));
+        }
         // SAFETY: `c/mmtwin.h` defines a pointer of that name.
         let note = unsafe { symbol::<*mut *mut u8>(library, "mmtwin_note") };
         let content_hash = object.content_hash.clone();

@@ -1,14 +1,14 @@
 //! What a tree's functions were asked last, in a file that two processes map: it tells what crashed, or does not end.
 //!
 //! ```text
-//!   child   mmtwin_decide_X(state) ─► number, state ─► sequence + 1 ─► X ─► sequence + 1
+//!   child   mmtwin_decide_X(state) ─► number, count, state ─► sequence + 1 ─► X ─► sequence + 1
 //!   parent  polls sequence: odd and the same for seconds ─► X does not end; the child is dead ─► X crashed if it is odd
 //! ```
 //!
 //! `c/mmtwin.h` has the same structure. Noting costs a copy of the record, some nanoseconds; a process that nobody watches does not.
 #![allow(unsafe_code)]
 
-use crate::decision::DECISIONS;
+use crate::decision::{DECISIONS, Decision};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::OpenOptions;
 use std::io;
@@ -17,11 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of the state: more than the largest record has, that of watermarks.
 pub const WORDS: usize = 2048;
+/// As many decisions as there is room for counting; a constant of its own, so that an object is good as long as it is not changed.
+pub const MOST_DECISIONS: usize = 128;
+const _: () = assert!(DECISIONS.len() <= MOST_DECISIONS);
 
+/// Words before the state: the sequence, the decision, and how often each was asked.
+const HEAD: usize = 2 + MOST_DECISIONS;
 /// The size of the structure.
-pub(crate) const BYTES: usize = (2 + WORDS) * size_of::<u64>();
+pub(crate) const BYTES: usize = (HEAD + WORDS) * size_of::<u64>();
 
-/// A note.
+/// What a tree's functions are asked, as two processes see it.
 pub struct Note(MmapMut);
 
 /// A decision that was asked, with the state that it was asked about.
@@ -60,13 +65,18 @@ impl Note {
         self.word(0)
     }
 
+    /// How often a decision was asked.
+    pub fn times_asked(&self, decision: &Decision) -> u64 {
+        self.word(2 + decision.number())
+    }
+
     /// The decision that is being made, if one is.
     pub fn asked(&self) -> Option<Asked> {
         if self.sequence().is_multiple_of(2) {
             return None;
         }
         let decision = DECISIONS.get(usize::try_from(self.word(1)).ok()?)?;
-        let mut at = 2 * size_of::<u64>();
+        let mut at = HEAD * size_of::<u64>();
         let mut state = Vec::new();
         for field in decision.slot.fields() {
             let size = if field.c_type.ends_with("long long") { 8 } else { 4 };

@@ -23,7 +23,7 @@ const WITHOUT_LIBRARY: &str = "\
     void *memset(void *, int, unsigned long) __attribute__((alias(\"mmtwin_memset\"), visibility(\"hidden\")));\n\
     void *memcpy(void *, const void *, unsigned long) __attribute__((alias(\"mmtwin_memcpy\"), visibility(\"hidden\")));\n";
 
-/// The text for a compiler.
+/// The text that a compiler is given for what was taken.
 pub fn text(extract: &Extract, instrumentation: Instrumentation) -> String {
     let mut unit = String::new();
     let mut add = |line: std::fmt::Arguments| {
@@ -34,6 +34,7 @@ pub fn text(extract: &Extract, instrumentation: Instrumentation) -> String {
         add(format_args!("#define {option} {value}\n"));
     }
     add(format_args!("#define MMTWIN_NOTE_WORDS {}\n", note::WORDS));
+    add(format_args!("#define MMTWIN_NOTE_DECISIONS {}\n", note::MOST_DECISIONS));
     let of_ours = |file: &CFile| format!("#line 1 \"mmtwin/{}\"\n{}\n", file.name, file.text);
     HEADERS.iter().take(1).for_each(|file| add(format_args!("{}", of_ours(file))));
     match instrumentation {

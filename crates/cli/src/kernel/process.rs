@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::kernel;
 use crate::sweep::program;
 use anyhow::{Context, anyhow};
-use kernel_tree::{Asked, Note, Stored};
+use kernel_tree::{Asked, Decision, Note, Stored, Whose};
 use lab::results::Results;
 use sim::progress::RunProgress;
 use sim::{Run, RunError, name_and_features};
@@ -54,12 +54,24 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     let loaded = stored.load(&directory).context("the kernel tree")?;
     loaded.note_in(Note::map(&arguments.note).context("the note")?);
     let outcome = sim::run_deciding(&run, loaded.decisions, &RunProgress::default());
-    let outcome = outcome.map_err(|error| Failure::input(error.to_string()))?;
+    let mut outcome = outcome.map_err(|error| Failure::input(error.to_string()))?;
+    outcome.notes.extend(never_asked(&stored, &Note::map(&arguments.note).context("the note")?));
     let results = Results::open(&arguments.results, program())?;
     let runs = [run];
     let described = results.describe(&runs)?;
     results.keep(&described[0], &outcome)?;
     Ok(())
+}
+
+/// Names the functions of a tree that a run never asked: a change to them cannot show in its results.
+fn never_asked(stored: &Stored, note: &Note) -> Option<String> {
+    let of_tree = stored.decisions.iter().filter(|decision| decision.whose == Whose::Tree);
+    let functions = of_tree.filter_map(|decision| Decision::named(&decision.function));
+    let unasked: Vec<&str> =
+        functions.filter(|decision| note.times_asked(decision) == 0).map(|decision| decision.name).collect();
+    let names = unasked.join(", ");
+    (!unasked.is_empty())
+        .then(|| format!("the kernel tree was never asked for {names}; a change to that cannot show here"))
 }
 
 /// Has a child make a run and store its result in `results`.
