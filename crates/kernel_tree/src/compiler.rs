@@ -37,15 +37,15 @@ const ALONE: [&str; 5] = [
     "-Wl,-z,defs,-z,noexecstack,-z,relro,-z,now",
 ];
 
-/// What is built in besides.
+/// What is built into an object besides the functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instrumentation {
-    /// Nothing.
+    /// Nothing is.
     #[default]
     None,
     /// AddressSanitizer and UndefinedBehaviorSanitizer: what is undefined ends the process.
     Sanitizers,
-    /// Which branches are taken, for gcov.
+    /// Counters of the branches that are taken, for gcov.
     Coverage,
 }
 
@@ -65,7 +65,7 @@ impl Instrumentation {
     }
 }
 
-/// A C compiler.
+/// A C compiler, and what it builds in besides.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     command: String,
@@ -86,7 +86,7 @@ pub struct Object {
 }
 
 impl Compiler {
-    /// The system's: what `CC` names, or `cc`.
+    /// The compiler of the system: what `CC` names, or `cc`.
     pub fn of_the_system(instrumentation: Instrumentation) -> Compiler {
         let command = std::env::var("CC").ok().filter(|command| !command.is_empty());
         Compiler { command: command.unwrap_or_else(|| "cc".to_string()), instrumentation }
@@ -132,7 +132,7 @@ impl Compiler {
         Ok(Object { path, content_hash, instrumentation: self.instrumentation, preloaded })
     }
 
-    /// The runtime of AddressSanitizer.
+    /// The file of AddressSanitizer's runtime library.
     fn sanitizer(&self, directory: &Path) -> Result<String, Error> {
         let output = self.run(directory, &["-print-file-name=libasan.so"])?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())

@@ -26,20 +26,20 @@ const DEFAULTS: [&str; 16] = [
     "VM_EVENT_COUNTERS",
 ];
 
-/// A kernel's configuration.
+/// The options of a kernel's configuration that are set, with their values.
 #[derive(Clone, Debug)]
 pub struct Config {
     options: BTreeMap<String, String>,
 }
 
-/// Whether a condition holds.
+/// Whether a condition of the preprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Truth {
-    /// It does not.
+    /// The condition does not hold.
     False,
     /// The configuration does not say.
     Unknown,
-    /// It does.
+    /// The condition holds.
     True,
 }
 

@@ -47,15 +47,15 @@ const OF_THE_COMPILER: [&str; 36] = [
 /// A structure's field as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructField {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
     /// Type and declarator, the name included, with single blanks.
     pub declared: String,
-    /// The line, from 1.
+    /// The line of the declaration, from 1.
     pub line: usize,
 }
 
-/// What is in the header.
+/// What decisions find in the header.
 pub struct Header {
     names: BTreeSet<String>,
     /// Of macros, which of their parameters their body uses.
@@ -118,7 +118,7 @@ impl Header {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Structures with their fields.
+    /// All structures of the header with their fields.
     pub fn structs(&self) -> impl Iterator<Item = (&str, &[StructField])> {
         self.structs.iter().map(|(name, fields)| (name.as_str(), fields.as_slice()))
     }

@@ -17,14 +17,14 @@ use mm::decisions::{Flat, Rule};
 /// Whose function makes a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// The tree's.
+    /// The function of the tree.
     Tree {
-        /// Where it is.
+        /// Where the function begins.
         place: Place,
-        /// Hash of its text and of all that it needs.
+        /// Hash of the text of the function and of all that it needs.
         text_hash: String,
     },
-    /// The twin's own, as nobody asked for the tree's.
+    /// The twin's own rule, as nobody asked for the tree's function.
     Own,
 }
 
@@ -32,7 +32,7 @@ pub enum Provenance {
 pub struct Loaded {
     /// What a memory manager is built with.
     pub decisions: Decisions,
-    /// Of each decision, whose it is.
+    /// Of each decision, whose function makes it.
     pub provenance: Vec<(&'static str, Provenance)>,
     /// Hash of sources, header, compiler and flags.
     pub content_hash: String,

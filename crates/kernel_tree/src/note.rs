@@ -23,7 +23,7 @@ const _: () = assert!(DECISIONS.len() <= MOST_DECISIONS);
 
 /// Words before the state: the sequence, the decision, and how often each was asked.
 const HEAD: usize = 2 + MOST_DECISIONS;
-/// The size of the structure.
+/// The size of the structure in the shared file.
 pub(crate) const BYTES: usize = (HEAD + WORDS) * size_of::<u64>();
 
 /// What a tree's functions are asked, as two processes see it.
@@ -32,9 +32,9 @@ pub struct Note(MmapMut);
 /// A decision that was asked, with the state that it was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The function in the kernel.
+    /// The name of the function in the kernel.
     pub function: &'static str,
-    /// The fields of its record.
+    /// The fields of the record that it was asked with, by name.
     pub state: String,
 }
 
@@ -97,7 +97,7 @@ impl Note {
     }
 }
 
-/// So many elements of an array are shown.
+/// How many elements of an array are shown.
 const SHOWN: usize = 8;
 
 fn number(bytes: &[u8], c_type: &str) -> Option<String> {

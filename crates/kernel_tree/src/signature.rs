@@ -24,7 +24,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Of a function's definition.
+    /// Reads the signature of a function's definition.
     pub fn of(source: &Source, definition: Node) -> Option<Signature> {
         let declarator = function_declarator(definition)?;
         let name = source.text_of(declarator.child_by_field_name("declarator")?).to_string();

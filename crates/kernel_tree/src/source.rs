@@ -60,25 +60,25 @@ pub enum Kind {
 /// Something that a file defines at its top level.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its name; of a structure its tag.
+    /// The name of the item; of a structure, its tag.
     pub name: String,
-    /// What it is.
+    /// What kind of item it is.
     pub kind: Kind,
-    /// Its text.
+    /// Where the text of the item is in the file.
     pub range: Range<usize>,
-    /// Its first line, from 1.
+    /// The first line of the item, from 1.
     pub line: usize,
-    /// Whether the conditions around it hold.
+    /// Whether the conditions of the preprocessor around the item hold.
     pub holds: Truth,
 }
 
-/// One C file.
+/// A C file and what it defines.
 pub struct Source {
-    /// From the root of the tree.
+    /// The path of the file from the root of the tree.
     pub path: String,
-    /// As it is.
+    /// The text of the file as it is.
     pub text: String,
-    /// What it defines, without what conditions exclude.
+    /// What the file defines, without what conditions exclude.
     pub items: Vec<Item>,
     parsed: Tree,
 }
@@ -86,9 +86,9 @@ pub struct Source {
 /// A name that a piece of text uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
-    /// Which one.
+    /// The name.
     pub name: String,
-    /// The line, from 1.
+    /// The line on which it is used, from 1.
     pub line: usize,
 }
 

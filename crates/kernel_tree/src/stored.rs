@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// A kernel tree's decisions under a name.
+/// A kernel tree under a name, with what is known of its decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {
@@ -42,7 +42,7 @@ pub struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredDecision {
-    /// Name of the function in the kernel.
+    /// The name of the function in the kernel.
     pub function: String,
     pub whose: Whose,
     /// File and line in the tree, if the tree has it.
@@ -53,7 +53,7 @@ pub struct StoredDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// The tree's.
+    /// The function of the tree.
     Tree,
     /// The twin's own, as the tree has the same function as the one that it is compared with.
     Unchanged,
@@ -83,7 +83,7 @@ pub enum StoredError {
 const MANIFEST: &str = "kernel.json";
 const SOURCES: &str = "sources.json";
 
-/// What is asked for.
+/// What `mmtwin kernel add` is asked for.
 pub struct Request<'a> {
     pub name: &'a str,
     /// The release, or what the tree's Makefile says.

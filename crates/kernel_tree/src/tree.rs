@@ -21,17 +21,17 @@ impl KernelTree {
         KernelTree { root: root.to_path_buf(), config }
     }
 
-    /// Where it is.
+    /// The root of the tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// How it is configured.
+    /// The configuration of the tree.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether it has a file.
+    /// Whether the tree has a file.
     pub fn has(&self, file: &str) -> bool {
         self.root.join(file).is_file()
     }
@@ -45,7 +45,7 @@ impl KernelTree {
 }
 
 impl Files {
-    /// None yet.
+    /// No file was read yet.
     pub fn none() -> Files {
         Files(BTreeMap::new())
     }
@@ -65,7 +65,7 @@ impl Files {
         self.0.entry(file).or_insert_with(|| tree.read(file).ok());
     }
 
-    /// A file that was read.
+    /// A file that was read, if the tree has it.
     pub fn get(&self, file: &str) -> Option<&Source> {
         self.0.get(file).and_then(Option::as_ref)
     }
