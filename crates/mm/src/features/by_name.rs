@@ -267,6 +267,11 @@ impl Feature {
         MECHANISMS.into_iter().flat_map(of).collect()
     }
 
+    /// Pairs of a feature and one that it needs.
+    pub fn pairs_of_need() -> impl Iterator<Item = (&'static str, &'static str)> {
+        NEEDS.iter().map(|need| (need.feature, need.on))
+    }
+
     /// The name of the field.
     pub fn field(&self) -> &str {
         self.path.split_once('.').map_or("", |(_, field)| field)
@@ -342,6 +347,8 @@ fn like(path: &str) -> String {
 /// What a feature needs to be there.
 struct Need {
     feature: &'static str,
+    /// The feature that it needs.
+    on: &'static str,
     what: &'static str,
     is_missing: fn(&Features) -> bool,
 }
@@ -350,21 +357,25 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need {
         feature: "pcp.auto_tuning",
+        on: "pcp.high_bounds",
         what: "pcp.auto_tuning moves pcp->high between the bounds of pcp.high_bounds",
         is_missing: |f| f.auto_tuning.is_some() && !f.high_bounds,
     },
     Need {
         feature: "pcp.late_free_high",
+        on: "pcp.free_memory",
         what: "pcp.late_free_high compares free_count, which pcp.free_memory = count keeps",
         is_missing: |f| f.late_free_high && f.free_memory != FreeMemory::Count,
     },
     Need {
         feature: "pcp.strict_freelists",
+        on: "pcp.pageblock_type_on_bulk_free",
         what: "with pcp.strict_freelists a block goes to the list of its pageblock, which pcp.pageblock_type_on_bulk_free reads",
         is_missing: |f| f.strict_freelists && !f.pageblock_type_on_bulk_free,
     },
     Need {
         feature: "numa.turns_windows_first",
+        on: "numa.accessing_pids",
         what: "numa.turns_windows_first turns the windows of numa.accessing_pids",
         is_missing: |f| {
             f.numa.turns_windows_first && f.numa.accessing_pids.is_none_or(|pids| !pids.has_windows())
