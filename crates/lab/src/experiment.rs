@@ -153,10 +153,7 @@ impl Experiment {
 
     /// All runs, by arm, then seed; checks everything that can be checked before the first run.
     pub fn runs(&self) -> Result<Vec<Run>, ExperimentError> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.scenario.name.is_empty() || !self.scenario.name.chars().all(allowed) {
-            return Err(ExperimentError::Name { name: self.scenario.name.clone() });
-        }
+        check_name(&self.scenario)?;
         if self.variants.is_empty() || self.seeds == 0 {
             return Err(ExperimentError::Nothing);
         }
@@ -193,32 +190,59 @@ impl Experiment {
         elsewhere: &Elsewhere,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<Record>, ExperimentError> {
-        let runs = self.runs()?;
-        let described = results.describe(&runs)?;
-        let make = |(run, described): (&Run, &DescribedRun)| {
-            if let Some(record) = results.get(described)? {
-                progress(Progress::Known(run));
-                return Ok(record);
-            }
-            let run_progress = RunProgress::default();
-            progress(Progress::Begun(run, &run_progress));
-            let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
-            let record = match run.tree {
-                None => results.keep(described, &make_one(run, &run_progress, simulate)?)?,
-                Some(_) => {
-                    elsewhere(run).map_err(failed)?;
-                    let gone = || failed(RunError::Process("its process ended without a result".into()));
-                    results.stored(described)?.ok_or_else(gone)?
-                }
-            };
-            progress(Progress::Made(&record));
-            Ok(record)
-        };
-        threads(jobs, runs.len())?.install(|| {
-            // Runs are taken one at a time from the front, so that the first variants are complete first.
-            runs.par_iter().zip(&described).with_max_len(1).map(make).collect()
-        })
+        make_all(&self.runs()?, results, jobs, &Makers { simulate, elsewhere }, progress)
     }
+}
+
+/// Refuses a scenario whose name could not be used in tables and queries.
+pub fn check_name(scenario: &Scenario) -> Result<(), ExperimentError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if scenario.name.is_empty() || !scenario.name.chars().all(allowed) {
+        return Err(ExperimentError::Name { name: scenario.name.clone() });
+    }
+    Ok(())
+}
+
+/// Who makes runs.
+pub struct Makers<'a> {
+    pub simulate: &'a Simulate<'a>,
+    /// Makes those that take decisions from a kernel tree, and stores each in the results itself.
+    pub elsewhere: &'a Elsewhere<'a>,
+}
+
+/// Makes those of `runs`, which all have the same workload, that `results` does not have, on `jobs` threads, and stores each as it
+/// ends. Returns all records in the order of the runs.
+pub fn make_all(
+    runs: &[Run],
+    results: &Results,
+    jobs: usize,
+    makers: &Makers,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Record>, ExperimentError> {
+    let described = results.describe(runs)?;
+    let make = |(run, described): (&Run, &DescribedRun)| {
+        if let Some(record) = results.get(described)? {
+            progress(Progress::Known(run));
+            return Ok(record);
+        }
+        let run_progress = RunProgress::default();
+        progress(Progress::Begun(run, &run_progress));
+        let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
+        let record = match run.tree {
+            None => results.keep(described, &make_one(run, &run_progress, makers.simulate)?)?,
+            Some(_) => {
+                (makers.elsewhere)(run).map_err(failed)?;
+                let gone = || failed(RunError::Process("its process ended without a result".into()));
+                results.stored(described)?.ok_or_else(gone)?
+            }
+        };
+        progress(Progress::Made(&record));
+        Ok(record)
+    };
+    threads(jobs, runs.len())?.install(|| {
+        // Runs are taken one at a time from the front, so that the first variants are complete first.
+        runs.par_iter().zip(&described).with_max_len(1).map(make).collect()
+    })
 }
 
 /// A pool of `jobs` threads, but no more than there are pieces of work.

@@ -3,6 +3,7 @@
 //! ```text
 //!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ sim ─► Outcome
 //!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published tables
+//!   two kernels ─► explain: players, releases, shares ─► what moved a metric
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
 
@@ -12,6 +13,7 @@ pub mod comparison;
 pub mod dates;
 pub mod equilibrium;
 pub mod experiment;
+pub mod explain;
 pub mod pid_filter;
 pub mod published;
 pub mod results;
