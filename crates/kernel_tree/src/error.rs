@@ -85,9 +85,9 @@ pub enum Error {
         /// What of the signature mmtwin does not know.
         problem: String,
         /// The signature in the tree.
-        found: String,
+        found: Box<str>,
         /// All parameters and answers that mmtwin knows.
-        expected: String,
+        expected: Box<str>,
     },
     /// A field of a structure is of another type than in the header.
     #[error("{place}: {field} has changed\n  found:    {found}\n  expected: {expected}")]

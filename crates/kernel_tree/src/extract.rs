@@ -212,8 +212,8 @@ impl<'t> Taking<'t> {
             place: place.clone(),
             problem,
             function: decision.name.to_string(),
-            found: signature.to_string(),
-            expected: expected(decision),
+            found: signature.to_string().into(),
+            expected: expected(decision).into(),
         })?;
         self.before = self.positions.len();
         let needs = self.take(decision, source, item)?;

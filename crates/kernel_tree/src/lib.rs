@@ -43,7 +43,7 @@ pub use error::{Error, Place};
 pub use extract::{Extract, Survey, Surveyed, Taken};
 pub use loaded::{Loaded, Provenance};
 pub use note::{Asked, Note};
-pub use sources::{Sources, Standing, TreeSources};
+pub use sources::{LeftOut, Sources, Standing, TreeSources};
 pub use stored::{Request, Stored, StoredDecision, StoredError, Whose};
 pub use tree::KernelTree;
 

@@ -51,6 +51,9 @@ pub enum Standing {
     Refused(String),
 }
 
+/// Functions that were left out, each with the reason.
+pub type LeftOut = Vec<(&'static Decision, String)>;
+
 impl TreeSources {
     /// All that can be taken of a tree, and why the rest cannot.
     pub fn of(survey: &Survey, called: String) -> (TreeSources, Vec<(&'static Decision, Error)>) {
@@ -97,7 +100,7 @@ impl TreeSources {
         wanted: &[&'static Decision],
         compiler: &Compiler,
         directory: &Path,
-    ) -> Result<(Object, Vec<(&'static Decision, String)>), Error> {
+    ) -> Result<(Object, LeftOut), Error> {
         let compile = |wanted: &[&'static Decision]| compiler.compile(&self.extract.only(wanted), directory);
         match compile(wanted) {
             Ok(object) => Ok((object, Vec::new())),
