@@ -127,6 +127,13 @@ pub struct ScenarioArguments {
     variants: Option<Vec<String>>,
 
     #[command(flatten)]
+    changes: ChangeArguments,
+}
+
+/// What the command line changes in a scenario, whichever kernels run it.
+#[derive(Args)]
+pub struct ChangeArguments {
+    #[command(flatten)]
     system: SystemArguments,
 
     #[command(flatten)]
@@ -149,7 +156,7 @@ pub struct Asked {
 impl ScenarioArguments {
     /// Whether a machine was named.
     pub fn has_machine(&self) -> bool {
-        self.system.machine.is_some()
+        self.changes.system.machine.is_some()
     }
 
     /// What was named as scenario.
@@ -159,7 +166,14 @@ impl ScenarioArguments {
 
     /// Loads the scenario and the machine, and applies the options to them.
     pub fn load(&self) -> Result<Asked, Failure> {
-        let mut scenario = Scenario::load(&self.scenario)?;
+        self.changes.load(&self.scenario, self.variants.as_deref())
+    }
+}
+
+impl ChangeArguments {
+    /// Loads a scenario and its machine for some variants, and applies the options to them.
+    pub fn load(&self, scenario: &str, variants: Option<&[String]>) -> Result<Asked, Failure> {
+        let mut scenario = Scenario::load(scenario)?;
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
@@ -171,7 +185,7 @@ impl ScenarioArguments {
                 .map(|name| features.iter().fold(name.clone(), |name, feature| with_features(&name, feature)))
                 .collect()
         };
-        let variants = self.variants.as_deref().map(named);
+        let variants = variants.map(named);
         scenario.variants = named(&scenario.variants);
         let names = variants.iter().flatten().chain(&scenario.variants);
         let trees = kernel::trees(&scenario.series, names)?;

@@ -21,6 +21,7 @@ use machine::WrongValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use threshold::Threshold;
 
@@ -201,14 +202,26 @@ impl json::Document for View<'_> {
     const VERSION: u32 = 2;
 }
 
-fn render(comparison: &Comparison, description: &str) -> String {
-    let kernels = distinct(comparison.variants.iter().map(|variant| variant.variant.as_str()));
+/// What was run: the first lines of what is printed about a scenario.
+pub fn heading(
+    scenario: &str,
+    machine: &str,
+    description: &str,
+    evidence: &str,
+    settings: &BTreeMap<String, String>,
+) -> String {
     let colon = if description.is_empty() { "" } else { ": " };
-    let mut text = format!("{} on {}{colon}{description}\n", comparison.scenario, comparison.machine);
-    text += &format!("evidence: {}\n", comparison.evidence);
-    for (name, value) in &comparison.settings {
+    let mut text = format!("{scenario} on {machine}{colon}{description}\nevidence: {evidence}\n");
+    for (name, value) in settings {
         text += &format!("{name} = {value}\n");
     }
+    text
+}
+
+fn render(comparison: &Comparison, description: &str) -> String {
+    let kernels = distinct(comparison.variants.iter().map(|variant| variant.variant.as_str()));
+    let Comparison { scenario, machine, evidence, settings, .. } = comparison;
+    let mut text = heading(scenario, machine, description, evidence, settings);
     if let (false, [kernel]) = (comparison.varied.is_empty(), &kernels[..]) {
         text += &format!("kernel: {kernel}\n");
     }
@@ -248,11 +261,7 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
             lines.push(value);
             lines.extend(interval);
             if mark == "*" {
-                tone = match (metric.better, against_first.difference > 0.0) {
-                    (Better::Higher, true) | (Better::Lower, false) => Tone::Good,
-                    (Better::Higher, false) | (Better::Lower, true) => Tone::Bad,
-                    (Better::Neutral, _) => Tone::Plain,
-                };
+                tone = tone_of(metric, against_first.difference);
             }
         }
         (None, Some(interval)) => {
@@ -263,18 +272,33 @@ fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
     Entry { text: lines.join("\n"), tone }
 }
 
+/// Whether a change that chance alone is unlikely to make is a good one.
+pub fn tone_of(metric: &Metric, difference: f64) -> Tone {
+    match (metric.better, difference > 0.0) {
+        (Better::Higher, true) | (Better::Lower, false) => Tone::Good,
+        (Better::Higher, false) | (Better::Lower, true) => Tone::Bad,
+        (Better::Neutral, _) => Tone::Plain,
+    }
+}
+
+/// What stands in brackets behind a change; none if one seed is all there is.
+pub fn brackets(method: Method) -> Option<&'static str> {
+    match method {
+        Method::None => None,
+        Method::Range => Some("the smaller and the larger of two"),
+        Method::StudentsT => Some("95 % interval (Student's t over pairs of the same seed)"),
+        Method::Bca => Some("95 % interval (BCa bootstrap over pairs of the same seed)"),
+    }
+}
+
+/// What is said of results of a single seed.
+pub const ONE_SEED: &str = "one seed: no intervals and no significance; give --seeds 5 or more (recorded mappings: as many as there are recordings)";
+
 /// What the numbers are, and what the marks say.
 fn legend(comparison: &Comparison) -> String {
     let first = comparison.variants.first().map_or("", |variant| &variant.name);
     let seeds = comparison.seeds.len();
-    let interval = match comparison.method {
-        Method::None => {
-            return "one seed: no intervals and no significance; give --seeds 5 or more (recorded mappings: as many as there are recordings)".into();
-        }
-        Method::Range => "the smaller and the larger of two".to_string(),
-        Method::StudentsT => "95 % interval (Student's t over pairs of the same seed)".into(),
-        Method::Bca => "95 % interval (BCa bootstrap over pairs of the same seed)".into(),
-    };
+    let Some(interval) = brackets(comparison.method) else { return ONE_SEED.into() };
     let mut text =
         format!("{seeds} seeds. Mean, change against {first}, {interval}; pt are percentage points.");
     let judged = comparison.judged.as_deref().and_then(Metric::find);

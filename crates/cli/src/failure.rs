@@ -3,6 +3,7 @@
 use kernel_tree::StoredError;
 use lab::calibration::CalibrationError;
 use lab::experiment::ExperimentError;
+use lab::explain::ExplainError;
 use lab::published::TablesError;
 use lab::results::ResultsError;
 use lab::rulers::{CurveError, SequenceError};
@@ -183,6 +184,7 @@ macro_rules! failures {
 
 failures! {
     ScenarioError => |_| Origin::Input,
+    ExplainError => |_| Origin::Input,
     StoredError => |_| Origin::Input,
     TablesError => |_| Origin::Input,
     TraceError => |_| Origin::Input,

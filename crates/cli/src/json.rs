@@ -43,7 +43,8 @@ pub fn print<T: Document>(content: &T) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::{
-        calibrate, compare, kernel, list, mrc, published, record, results, run, sensitivity, study, verify,
+        calibrate, compare, explain, kernel, list, mrc, published, record, results, run, sensitivity, study,
+        verify,
     };
     use schemars::generate::SchemaSettings;
     use serde_json::{Value, json};
@@ -96,6 +97,7 @@ mod tests {
             ),
             schema::<kernel::Kernels>("mmtwin kernel list --json: kernel trees that were added as variants"),
             schema::<compare::Comparisons>("mmtwin compare A.json B.json --json: two documents as two sides"),
+            schema::<explain::View>("mmtwin explain --json: what moved a metric between two kernels"),
             schema::<list::Lists>("mmtwin list --json: what there is"),
             schema::<mrc::View>("mmtwin mrc --json: miss-ratio curves"),
             schema::<published::View>("mmtwin published --json: predicted against published, cell by cell"),

@@ -11,6 +11,7 @@
 mod arguments;
 mod calibrate;
 mod compare;
+mod explain;
 mod failure;
 mod heat;
 mod json;
@@ -56,6 +57,7 @@ Examples:
   mmtwin compare kbuild                       a kernel build, all variants of the series
   mmtwin compare numa01                       NUMA balancing of threads on two nodes
   mmtwin compare speedometer                  a browser benchmark with and without large folios
+  mmtwin explain kbuild --from 6.6 --to 6.12  which change between two kernels moved build time
   mmtwin kernel add my-patch --tree ~/linux   a kernel tree as a variant
   mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
   mmtwin replay build.parquet                 the same allocations in the twin
@@ -74,6 +76,7 @@ enum Command {
     List(list::Arguments),
     Run(run::Arguments),
     Compare(compare::Arguments),
+    Explain(explain::Arguments),
     Kernel(kernel::Arguments),
     Published(published::Arguments),
     Calibrate(calibrate::Arguments),
@@ -107,7 +110,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::say_panic));
     let result = match Arguments::try_parse() {
         Ok(Arguments { command }) => execute(command),
-        Err(error) => explain(&error),
+        Err(error) => say_why(&error),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -121,7 +124,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints the help text if it was asked for, or else the error in the arguments.
-fn explain(error: &clap::Error) -> Result<(), Failure> {
+fn say_why(error: &clap::Error) -> Result<(), Failure> {
     if error.use_stderr() {
         terminal::say_error(error.render().to_string().trim_end_matches('\n'));
         Err(Failure::Arguments)
@@ -135,6 +138,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::List(arguments) => list::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Explain(arguments) => explain::execute(&arguments),
         Command::Kernel(arguments) => kernel::execute(&arguments),
         Command::DecideRun(arguments) => kernel::process::execute(&arguments),
         Command::DecideDiff(arguments) => kernel::diff::execute_child(&arguments),

@@ -1,4 +1,4 @@
-//! Runs an experiment: progress bar on stderr, Ctrl-C, and a summary line at the end.
+//! Runs an experiment, or any runs: progress bar on stderr, Ctrl-C, and a summary line at the end.
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
@@ -7,14 +7,14 @@ use crate::progress::{self, Lines};
 use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use lab::experiment::{Experiment, Progress};
+use lab::experiment::{Experiment, Makers, Progress, make_all};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 use sim::Run;
 use sim::progress::RunProgress;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,16 +37,39 @@ impl Sweep {
     }
 }
 
-/// The bar of so many runs.
-fn bar_of(runs: usize, latest: Latest) -> Result<ProgressBar, Failure> {
+/// The time that a sweep still takes if the runs to come are like those that it has made; those that were `known` took none.
+fn left(elapsed: Duration, known: usize, ended: u64, runs: u64) -> String {
+    match ended.saturating_sub(known as u64) {
+        0 => "?".into(),
+        made => format!("{:.0} s", elapsed.as_secs_f64() * runs.saturating_sub(ended) as f64 / made as f64),
+    }
+}
+
+/// The bar of so many runs, of which some are `known`.
+fn bar_of(runs: usize, latest: Latest, known: Arc<AtomicUsize>) -> Result<ProgressBar, Failure> {
     let time = move |_: &ProgressState, out: &mut dyn Write| {
         let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
     };
-    let template = "{bar:24} {pos}/{len} runs  {msg}  virtual time {time}, real {elapsed}";
+    let template = "{bar:24} {pos}/{len} runs  {msg}  virtual time {time}, real {elapsed}, left {left}";
+    let left = move |state: &ProgressState, out: &mut dyn Write| {
+        let (known, runs) = (known.load(Ordering::Relaxed), state.len().unwrap_or_default());
+        let _ = write!(out, "{}", left(state.elapsed(), known, state.pos(), runs));
+    };
     let style = ProgressStyle::with_template(template).context("the progress bar's template")?;
-    let bar = ProgressBar::new(runs as u64).with_style(style.with_key("time", time));
+    let style = style.with_key("time", time).with_key("left", left);
+    let bar = ProgressBar::new(runs as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     Ok(bar)
+}
+
+/// Letters of a variant that the display has room for; one with many features has hundreds.
+const SHOWN: usize = 40;
+
+fn shortened(variant: &str) -> String {
+    match variant.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &variant[..end]),
+        None => variant.into(),
+    }
 }
 
 /// The identity of this build of mmtwin, stored with every result.
@@ -56,29 +79,61 @@ pub fn program() -> Program {
 
 /// Runs `experiment`, except for runs whose results are already in the results directory.
 pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
-    let runs = experiment.runs()?.len();
+    let made = make(&experiment.runs()?, arguments, "")?;
+    made.say(&arguments.results);
+    Ok(made.records)
+}
+
+/// Runs that were made or found.
+#[derive(Default)]
+pub struct Made {
+    pub records: Vec<Record>,
+    pub runs: usize,
+    /// How many of them had results already.
+    pub known: usize,
+    pub seconds: f64,
+}
+
+impl Made {
+    /// Says how many runs it were, and where they are.
+    pub fn say(&self, results: &Path) {
+        let Made { runs, known, seconds, .. } = self;
+        let from_before = if *known > 0 { format!(" ({known} from before)") } else { String::new() };
+        let noun = if *runs == 1 { "run" } else { "runs" };
+        terminal::say(format_args!(
+            "{runs} {noun}{from_before} in {seconds:.1} s; results in {}",
+            results.display()
+        ));
+    }
+}
+
+/// Makes runs of one workload, except for those whose results are already in the results directory. The display says `stage`
+/// before each.
+pub fn make(runs: &[Run], arguments: &SweepArguments, stage: &str) -> Result<Made, Failure> {
     let directory = &arguments.results;
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
     let latest = Latest::default();
-    let bar = bar_of(runs, latest.clone())?;
+    let known = Arc::new(AtomicUsize::new(0));
+    let bar = bar_of(runs.len(), latest.clone(), known.clone())?;
     let lines = Lines::of(&bar, {
-        let latest = latest.clone();
+        let (latest, known) = (latest.clone(), known.clone());
         move |bar| {
             let seconds = lock(&latest).time().seconds();
-            format!("{}  {}  virtual time {seconds:.1} s", progress::runs(bar), bar.message())
+            let known = known.load(Ordering::Relaxed);
+            let left = left(bar.elapsed(), known, bar.position(), bar.length().unwrap_or_default());
+            format!("{}  {}  virtual time {seconds:.1} s, left {left}", progress::runs(bar), bar.message())
         }
     });
-    let sweep = Arc::new(Sweep { bar, directory: directory.clone(), runs, kept: AtomicUsize::new(0) });
+    let sweep =
+        Arc::new(Sweep { bar, directory: directory.clone(), runs: runs.len(), kept: AtomicUsize::new(0) });
     watch_for_interruption(&sweep)?;
     let began = Instant::now();
-    let known = AtomicUsize::new(0);
     let progress = |progress: Progress| match progress {
         Progress::Begun(run, progress) => {
             *lock(&latest) = progress.clone();
-            sweep.bar.set_message(
-                harmless(&format!("{}, {}, seed {}", run.scenario, run.variant, run.seed)).into_owned(),
-            );
+            let text = format!("{stage}{}, {}, seed {}", run.scenario, shortened(&run.variant), run.seed);
+            sweep.bar.set_message(harmless(&text).into_owned());
         }
         Progress::Known(_) => {
             known.fetch_add(1, Ordering::Relaxed);
@@ -87,19 +142,12 @@ pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<
         Progress::Made(_) => sweep.count_kept(),
     };
     let elsewhere = |run: &Run| kernel::process::make(run, directory);
-    let made = experiment.sweep_beside(&results, arguments.jobs(), &sim::run_noting, &elsewhere, &progress);
+    let makers = Makers { simulate: &sim::run_noting, elsewhere: &elsewhere };
+    let made = make_all(runs, &results, arguments.jobs(), &makers, &progress);
     drop(lines);
     sweep.bar.finish_and_clear();
-    let records = made?;
-    let known = known.into_inner();
-    let from_before = if known > 0 { format!(" ({known} from before)") } else { String::new() };
-    let seconds = began.elapsed().as_secs_f64();
-    let noun = if runs == 1 { "run" } else { "runs" };
-    terminal::say(format_args!(
-        "{runs} {noun}{from_before} in {seconds:.1} s; results in {}",
-        directory.display()
-    ));
-    Ok(records)
+    let known = known.load(Ordering::Relaxed);
+    Ok(Made { records: made?, runs: runs.len(), known, seconds: began.elapsed().as_secs_f64() })
 }
 
 /// The sweep that Ctrl-C interrupts; a command that makes several sweeps replaces it each time.

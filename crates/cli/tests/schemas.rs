@@ -123,6 +123,22 @@ fn compare() {
 }
 
 #[test]
+fn explain() {
+    let kernels = ["explain", "tiny.toml", "--from", "6.6", "--to", "6.9"];
+    for more in [
+        &["--metric", "alloc_zone,score"][..],
+        &["--metric", "alloc_zone", "--by", "change", "--orders", "2", "--seeds", "1"],
+    ] {
+        let document = conforms("explain", &[&kernels[..], more, &["--json"]].concat());
+        let explanation = &document["explanations"][0];
+        let players = explanation["players"].as_array().unwrap();
+        let shares: f64 = players.iter().map(|player| player["share"]["difference"].as_f64().unwrap()).sum();
+        let whole = explanation["change"]["difference"].as_f64().unwrap();
+        assert!(whole != 0.0 && (shares - whole).abs() < 1e-9, "{shares} {whole}");
+    }
+}
+
+#[test]
 fn published() {
     let arguments = ["published", "pcp", "--table", "pcp.parameters", "--table", "pcp.per_cpu_pages.patched"];
     let document = conforms("published", &[&arguments[..], &["--json"]].concat());
