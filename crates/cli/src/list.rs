@@ -14,12 +14,13 @@ use machine::PageSize;
 use mm::features::by_name::{Feature, snake_case};
 use mm::series::{Known, MAINLINE};
 use mm::sysctl::Setting;
-use mm::{Mechanism, Series, Variant};
+use mm::{Event, Mechanism, Series, Variant};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{METRICS, Metric};
+use sim::metric::{Better, METRICS, Metric};
 
-/// List scenarios, machines, variants, releases, features, dates of rules, settings, metrics, published tables, studies and what can be verified
+/// List scenarios, machines, variants, releases, features, dates of rules, settings, metrics, counters, published tables, studies and
+/// what can be verified
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,6 +48,7 @@ enum Part {
     Dates,
     Settings,
     Metrics,
+    Counters,
     Published,
     Studies,
     Verified,
@@ -61,7 +63,8 @@ pub struct Lists {
     features: Vec<FeatureLine>,
     dates: Vec<Rule>,
     settings: Vec<SettingLine>,
-    metrics: &'static [Metric],
+    metrics: Vec<MetricLine>,
+    counters: Vec<CounterLine>,
     published: Vec<PublishedLine>,
     studies: Vec<Line>,
     verified: Vec<Line>,
@@ -206,6 +209,53 @@ impl SettingLine {
     }
 }
 
+/// A metric, with the bounds of its kind.
+#[derive(JsonSchema, Serialize)]
+struct MetricLine {
+    #[serde(flatten)]
+    metric: Metric,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most: Option<f64>,
+}
+
+impl From<&Metric> for MetricLine {
+    fn from(metric: &Metric) -> MetricLine {
+        MetricLine { metric: *metric, least: metric.kind.least(), most: metric.kind.most() }
+    }
+}
+
+impl MetricLine {
+    /// What values it has, in a line of the table.
+    fn values(&self) -> String {
+        let Metric { kind, unit, better, workloads, .. } = &self.metric;
+        let better = match better {
+            Better::Neutral => String::new(),
+            better => format!("; {} is better", better.name()),
+        };
+        let of = match workloads {
+            [] => "published tables only".into(),
+            kinds => kinds.join(", "),
+        };
+        format!("{}, {} ({unit}){better}; of {of}", kind.name(), self.metric.bounds())
+    }
+}
+
+/// A counter of events: a whole number that only goes up.
+#[derive(JsonSchema, Serialize)]
+struct CounterLine {
+    name: &'static str,
+    unit: &'static str,
+    description: &'static str,
+}
+
+impl From<&Event> for CounterLine {
+    fn from(event: &Event) -> CounterLine {
+        CounterLine { name: event.name(), unit: event.unit(), description: event.description() }
+    }
+}
+
 impl Lists {
     fn load() -> Result<Lists, Failure> {
         let line =
@@ -255,7 +305,8 @@ impl Lists {
             features: FeatureLine::all(&dates),
             dates,
             settings: settings.collect(),
-            metrics: METRICS,
+            metrics: METRICS.iter().map(MetricLine::from).collect(),
+            counters: Event::ALL.iter().map(CounterLine::from).collect(),
             published,
             studies: Study::ALL.iter().map(|study| line(study.name, study.question)).collect(),
             verified: Mechanism::ALL.map(verification).iter().map(verified).collect(),
@@ -295,8 +346,14 @@ impl Lists {
                 self.settings.iter().map(|s| [s.name.into(), format!("{}\n{}", s.description, s.values())]),
             ),
             Part::Metrics => table(
-                ["metric", "unit", "what it means"],
-                self.metrics.iter().map(|m| [m.name, m.unit, m.description]),
+                ["metric", "what it means"],
+                self.metrics
+                    .iter()
+                    .map(|m| [m.metric.name.into(), format!("{}\n{}", m.metric.description, m.values())]),
+            ),
+            Part::Counters => table(
+                ["counter", "unit", "what it counts"],
+                self.counters.iter().map(|c| [c.name, c.unit, c.description]),
             ),
             Part::Published => table(
                 ["published", "what it is\ntables"],
@@ -335,8 +392,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return json::print(&lists);
     }
-    // Features and their dates are longer than all the rest.
-    let is_short = |part: Part| !matches!(part, Part::Dates | Part::Features);
+    // Features, their dates and counters are longer than all the rest.
+    let is_short = |part: Part| !matches!(part, Part::Dates | Part::Features | Part::Counters);
     let is_wanted = |part: &&Part| arguments.part.map_or(is_short(**part), |only| only == **part);
     let parts = Part::value_variants().iter().filter(is_wanted);
     let pieces: Vec<String> = parts.map(|part| lists.grid(*part).render()).collect();

@@ -72,8 +72,8 @@ fn page() -> String {
              `crates/mm/src/counters.rs`.\n\n";
     table(
         &mut text,
-        ["name", "counts"],
-        Event::ALL.iter().map(|event| [code(event.name()), event.description().into()]),
+        ["name", "unit", "counts"],
+        Event::ALL.iter().map(|event| [code(event.name()), event.unit().into(), event.description().into()]),
     );
     text += "## Counters of large folios\n\n\
              Each size of anonymous folios has these, as `transparent_hugepage/hugepages-<size>kB/stats/<name>`. Declared in \
@@ -91,13 +91,23 @@ fn page() -> String {
         Category::ALL.iter().map(|category| [code(category.name()), category.description().into()]),
     );
     text += "## Metrics\n\n\
-             What runs report and comparisons compare. Declared in `crates/sim/src/metric.rs`.\n\n";
+             What runs report and comparisons compare. No run has a value out of the bounds. A change of a metric on a linear \
+             scale is told as a difference, else in per cent. Runs of the kinds of workloads in the last column have it, some of \
+             them only with certain keys. Declared in `crates/sim/src/metric.rs`.\n\n";
     table(
         &mut text,
-        ["name", "unit", "better", "meaning"],
+        ["name", "meaning", "kind", "bounds", "unit", "scale", "better", "workloads"],
         sim::metric::METRICS.iter().map(|metric| {
-            let better = format!("{:?}", metric.better).to_lowercase();
-            [code(metric.name), metric.unit.into(), better, metric.description.into()]
+            [
+                code(metric.name),
+                metric.description.into(),
+                metric.kind.name().into(),
+                metric.bounds(),
+                metric.unit.into(),
+                metric.scale.name().into(),
+                metric.better.name().into(),
+                metric.workloads.join(", "),
+            ]
         }),
     );
     text += "## Mechanisms\n\n\

@@ -1,7 +1,10 @@
 //! Event counters: the kernel's under their /proc/vmstat names, and those that only the twin has.
+//!
+//! Each is declared once, with what it counts and in which unit: the run's counts, `mmtwin list counters` and the reference page
+//! come from there. All of them are whole numbers that only go up.
 
 macro_rules! events {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),* $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal in $unit:literal),* $(,)?) => {
         /// A counted event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -16,6 +19,11 @@ macro_rules! events {
                 match self { $(Event::$variant => $name),* }
             }
 
+            /// What the counter goes up by one for.
+            pub fn unit(self) -> &'static str {
+                match self { $(Event::$variant => $unit),* }
+            }
+
             /// What the counter counts, in a line.
             pub fn description(self) -> &'static str {
                 match self { $(Event::$variant => concat!($($doc),+).trim_ascii()),* }
@@ -26,259 +34,259 @@ macro_rules! events {
 
 events! {
     /// Base pages allocated from ZONE_DMA.
-    PgallocDma = "pgalloc_dma",
+    PgallocDma = "pgalloc_dma" in "pages",
     /// Base pages allocated from ZONE_DMA32.
-    PgallocDma32 = "pgalloc_dma32",
+    PgallocDma32 = "pgalloc_dma32" in "pages",
     /// Base pages allocated from ZONE_NORMAL.
-    PgallocNormal = "pgalloc_normal",
+    PgallocNormal = "pgalloc_normal" in "pages",
     /// Base pages allocated from ZONE_MOVABLE.
-    PgallocMovable = "pgalloc_movable",
+    PgallocMovable = "pgalloc_movable" in "pages",
     /// Base pages freed.
-    Pgfree = "pgfree",
+    Pgfree = "pgfree" in "pages",
     /// Allocations served by the node they preferred.
-    NumaHit = "numa_hit",
+    NumaHit = "numa_hit" in "allocations",
     /// Allocations served by this node although they preferred another.
-    NumaMiss = "numa_miss",
+    NumaMiss = "numa_miss" in "allocations",
     /// Allocations that preferred this node and were served by another.
-    NumaForeign = "numa_foreign",
+    NumaForeign = "numa_foreign" in "allocations",
     /// Allocations served by the node of the allocating CPU.
-    NumaLocal = "numa_local",
+    NumaLocal = "numa_local" in "allocations",
     /// Allocations served by another node than that of the allocating CPU.
-    NumaOther = "numa_other",
+    NumaOther = "numa_other" in "allocations",
     /// Allocations served by the node that interleaving chose.
-    NumaInterleave = "numa_interleave",
+    NumaInterleave = "numa_interleave" in "allocations",
     /// Allocations that no zone could serve; the kernel would reclaim, compact or call the OOM killer.
-    AllocFail = "alloc_fail",
+    AllocFail = "alloc_fail" in "allocations",
     /// Wake-ups of kswapd.
-    KswapdWake = "kswapd_wake",
+    KswapdWake = "kswapd_wake" in "wake-ups",
     /// Base pages moved from a zone to a pageset.
-    PcpRefilledPages = "pcp_refilled_pages",
+    PcpRefilledPages = "pcp_refilled_pages" in "pages",
     /// Refills of pagesets.
-    PcpRefills = "pcp_refills",
+    PcpRefills = "pcp_refills" in "refills",
     /// Base pages moved from a pageset back to its zone.
-    PcpDrainedPages = "pcp_drained_pages",
+    PcpDrainedPages = "pcp_drained_pages" in "pages",
     /// Bulk frees because a pageset reached its high mark.
-    PcpHighDrains = "pcp_high_drains",
+    PcpHighDrains = "pcp_high_drains" in "bulk frees",
     /// Bulk frees because high-order blocks were freed in succession ("free_high").
-    PcpFreeHighDrains = "pcp_free_high_drains",
+    PcpFreeHighDrains = "pcp_free_high_drains" in "bulk frees",
     /// Base pages given back by decay of pcp->high.
-    PcpDecayedPages = "pcp_decayed_pages",
+    PcpDecayedPages = "pcp_decayed_pages" in "pages",
     /// Base pages allocated from a zone's buddy lists, bypassing the pagesets.
-    ZoneDirectAllocPages = "zone_direct_alloc_pages",
+    ZoneDirectAllocPages = "zone_direct_alloc_pages" in "pages",
     /// Base pages freed to a zone's buddy lists, bypassing the pagesets.
-    ZoneDirectFreePages = "zone_direct_free_pages",
+    ZoneDirectFreePages = "zone_direct_free_pages" in "pages",
     /// Allocations that fell back to another migrate type.
-    Extfrag = "extfrag",
+    Extfrag = "extfrag" in "allocations",
     /// Huge pages that pools got from the buddy allocator.
-    HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success",
+    HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success" in "huge pages",
     /// Huge pages that pools asked the buddy allocator for and did not get.
-    HtlbBuddyAllocFail = "htlb_buddy_alloc_fail",
+    HtlbBuddyAllocFail = "htlb_buddy_alloc_fail" in "huge pages",
     /// Times that hugetlb_lock was taken.
-    HugetlbLockHolds = "hugetlb_lock_holds",
+    HugetlbLockHolds = "hugetlb_lock_holds" in "holds",
     /// PMD mappings of the vmemmap that were split into page tables.
-    VmemmapPmdSplits = "vmemmap_pmd_splits",
+    VmemmapPmdSplits = "vmemmap_pmd_splits" in "PMD mappings",
     /// Pages allocated for the vmemmap and for the page tables that map it.
-    VmemmapPagesAllocated = "vmemmap_pages_allocated",
+    VmemmapPagesAllocated = "vmemmap_pages_allocated" in "pages",
     /// Pages of the vmemmap that were freed.
-    VmemmapPagesFreed = "vmemmap_pages_freed",
+    VmemmapPagesFreed = "vmemmap_pages_freed" in "pages",
     /// Full TLB flushes on all CPUs (func=do_flush_tlb_all, or a range above the ceiling).
-    TlbFlushAll = "tlb_flush_all",
+    TlbFlushAll = "tlb_flush_all" in "flushes",
     /// TLB flushes of a kernel address range on all CPUs (func=do_kernel_range_flush).
-    TlbFlushKernelRange = "tlb_flush_kernel_range",
+    TlbFlushKernelRange = "tlb_flush_kernel_range" in "flushes",
     /// Functions called on other CPUs to flush their TLBs.
-    TlbRemoteCalls = "tlb_remote_calls",
+    TlbRemoteCalls = "tlb_remote_calls" in "calls",
     /// IPI broadcasts after patching kernel code (func=do_sync_core).
-    CodePatchBroadcasts = "code_patch_broadcasts",
+    CodePatchBroadcasts = "code_patch_broadcasts" in "broadcasts",
     /// RCU grace periods waited for before struct pages are remapped (`synchronize_rcu`).
-    GracePeriods = "grace_periods",
+    GracePeriods = "grace_periods" in "grace periods",
     /// Direct reclaims for allocations whose highest zone is ZONE_DMA.
-    AllocstallDma = "allocstall_dma",
+    AllocstallDma = "allocstall_dma" in "reclaims",
     /// Direct reclaims for allocations whose highest zone is ZONE_DMA32.
-    AllocstallDma32 = "allocstall_dma32",
+    AllocstallDma32 = "allocstall_dma32" in "reclaims",
     /// Direct reclaims for allocations whose highest zone is ZONE_NORMAL.
-    AllocstallNormal = "allocstall_normal",
+    AllocstallNormal = "allocstall_normal" in "reclaims",
     /// Direct reclaims for allocations whose highest zone is ZONE_MOVABLE.
-    AllocstallMovable = "allocstall_movable",
+    AllocstallMovable = "allocstall_movable" in "reclaims",
     /// Runs of kswapd.
-    Pageoutrun = "pageoutrun",
+    Pageoutrun = "pageoutrun" in "runs",
     /// Pages that kswapd scanned; before 7.2 without reclaim for a memory cgroup's limit.
-    PgscanKswapd = "pgscan_kswapd",
+    PgscanKswapd = "pgscan_kswapd" in "pages",
     /// Pages that direct reclaim scanned; before 7.2 without reclaim for a memory cgroup's limit.
-    PgscanDirect = "pgscan_direct",
+    PgscanDirect = "pgscan_direct" in "pages",
     /// Anonymous pages scanned, whoever reclaimed.
-    PgscanAnon = "pgscan_anon",
+    PgscanAnon = "pgscan_anon" in "pages",
     /// File pages scanned, whoever reclaimed.
-    PgscanFile = "pgscan_file",
+    PgscanFile = "pgscan_file" in "pages",
     /// Pages reclaimed by kswapd; before 7.2 without reclaim for a memory cgroup's limit.
-    PgstealKswapd = "pgsteal_kswapd",
+    PgstealKswapd = "pgsteal_kswapd" in "pages",
     /// Pages reclaimed by direct reclaim; before 7.2 without reclaim for a memory cgroup's limit.
-    PgstealDirect = "pgsteal_direct",
+    PgstealDirect = "pgsteal_direct" in "pages",
     /// Anonymous pages reclaimed, whoever reclaimed.
-    PgstealAnon = "pgsteal_anon",
+    PgstealAnon = "pgsteal_anon" in "pages",
     /// File pages reclaimed, whoever reclaimed.
-    PgstealFile = "pgsteal_file",
+    PgstealFile = "pgsteal_file" in "pages",
     /// Active pages scanned for deactivation; with the multi-gen LRU, pages sorted into younger generations.
-    Pgrefill = "pgrefill",
+    Pgrefill = "pgrefill" in "pages",
     /// Pages activated.
-    Pgactivate = "pgactivate",
+    Pgactivate = "pgactivate" in "pages",
     /// Pages deactivated.
-    Pgdeactivate = "pgdeactivate",
+    Pgdeactivate = "pgdeactivate" in "pages",
     /// Pages moved to the tail of their list to be reclaimed next.
-    Pgrotated = "pgrotated",
+    Pgrotated = "pgrotated" in "pages",
     /// Pages of ZONE_DMA that reclaim skipped because it wanted memory of lower zones.
-    PgskipDma = "pgskip_dma",
+    PgskipDma = "pgskip_dma" in "pages",
     /// Pages of ZONE_DMA32 that reclaim skipped because it wanted memory of lower zones.
-    PgskipDma32 = "pgskip_dma32",
+    PgskipDma32 = "pgskip_dma32" in "pages",
     /// Pages of ZONE_NORMAL that reclaim skipped because it wanted memory of lower zones.
-    PgskipNormal = "pgskip_normal",
+    PgskipNormal = "pgskip_normal" in "pages",
     /// Pages of ZONE_MOVABLE that reclaim skipped because it wanted memory of lower zones.
-    PgskipMovable = "pgskip_movable",
+    PgskipMovable = "pgskip_movable" in "pages",
     /// File pages dirtied.
-    NrDirtied = "nr_dirtied",
+    NrDirtied = "nr_dirtied" in "pages",
     /// Pages written back, of files and of swap.
-    NrWritten = "nr_written",
+    NrWritten = "nr_written" in "pages",
     /// Dirty file pages that reclaim marked for immediate reclaim after writeback.
-    NrVmscanImmediate = "nr_vmscan_immediate_reclaim",
+    NrVmscanImmediate = "nr_vmscan_immediate_reclaim" in "pages",
     /// Refaults of anonymous pages: evicted pages that were faulted in again.
-    WorkingsetRefaultAnon = "workingset_refault_anon",
+    WorkingsetRefaultAnon = "workingset_refault_anon" in "pages",
     /// Refaults of file pages: evicted pages that were read again.
-    WorkingsetRefaultFile = "workingset_refault_file",
+    WorkingsetRefaultFile = "workingset_refault_file" in "pages",
     /// Refaulted anonymous pages that were activated at once.
-    WorkingsetActivateAnon = "workingset_activate_anon",
+    WorkingsetActivateAnon = "workingset_activate_anon" in "pages",
     /// Refaulted file pages that were activated at once.
-    WorkingsetActivateFile = "workingset_activate_file",
+    WorkingsetActivateFile = "workingset_activate_file" in "pages",
     /// Refaulted anonymous pages that were in the working set before eviction.
-    WorkingsetRestoreAnon = "workingset_restore_anon",
+    WorkingsetRestoreAnon = "workingset_restore_anon" in "pages",
     /// Refaulted file pages that were in the working set before eviction.
-    WorkingsetRestoreFile = "workingset_restore_file",
+    WorkingsetRestoreFile = "workingset_restore_file" in "pages",
     /// XArray nodes reclaimed that held nothing but shadow entries.
-    WorkingsetNodereclaim = "workingset_nodereclaim",
+    WorkingsetNodereclaim = "workingset_nodereclaim" in "nodes",
     /// Pages moved to the unevictable list.
-    UnevictablePgsCulled = "unevictable_pgs_culled",
+    UnevictablePgsCulled = "unevictable_pgs_culled" in "pages",
     /// Pages moved from the unevictable list to another LRU list.
-    UnevictablePgsRescued = "unevictable_pgs_rescued",
+    UnevictablePgsRescued = "unevictable_pgs_rescued" in "pages",
     /// Pages locked into memory by mlock.
-    UnevictablePgsMlocked = "unevictable_pgs_mlocked",
+    UnevictablePgsMlocked = "unevictable_pgs_mlocked" in "pages",
     /// Pages unlocked by munlock.
-    UnevictablePgsMunlocked = "unevictable_pgs_munlocked",
+    UnevictablePgsMunlocked = "unevictable_pgs_munlocked" in "pages",
     /// Page faults.
-    Pgfault = "pgfault",
+    Pgfault = "pgfault" in "faults",
     /// Major page faults: those that read from a device, or found a page of zeroes in swap.
-    Pgmajfault = "pgmajfault",
+    Pgmajfault = "pgmajfault" in "faults",
     /// Pages read from swap.
-    Pswpin = "pswpin",
+    Pswpin = "pswpin" in "pages",
     /// Pages written to swap.
-    Pswpout = "pswpout",
+    Pswpout = "pswpout" in "pages",
     /// Pages of zeroes swapped in without a read.
-    SwpinZero = "swpin_zero",
+    SwpinZero = "swpin_zero" in "pages",
     /// Pages of zeroes swapped out without a write (6.12).
-    SwpoutZero = "swpout_zero",
+    SwpoutZero = "swpout_zero" in "pages",
     /// Pages that swap readahead read.
-    SwapRa = "swap_ra",
+    SwapRa = "swap_ra" in "pages",
     /// Pages of swap readahead that were faulted in later.
-    SwapRaHit = "swap_ra_hit",
+    SwapRaHit = "swap_ra_hit" in "pages",
     /// File pages that readahead read.
-    ReadaheadPages = "readahead_pages",
+    ReadaheadPages = "readahead_pages" in "pages",
     /// Base pages made PROT_NONE by NUMA scanning.
-    NumaPteUpdates = "numa_pte_updates",
+    NumaPteUpdates = "numa_pte_updates" in "pages",
     /// PMD entries among numa_pte_updates.
-    NumaHugePteUpdates = "numa_huge_pte_updates",
+    NumaHugePteUpdates = "numa_huge_pte_updates" in "PMD entries",
     /// NUMA hint faults: accesses to pages that scanning made PROT_NONE.
-    NumaHintFaults = "numa_hint_faults",
+    NumaHintFaults = "numa_hint_faults" in "faults",
     /// NUMA hint faults on pages of the thread's own node.
-    NumaHintFaultsLocal = "numa_hint_faults_local",
+    NumaHintFaultsLocal = "numa_hint_faults_local" in "faults",
     /// Base pages migrated by NUMA hint faults.
-    NumaPagesMigrated = "numa_pages_migrated",
+    NumaPagesMigrated = "numa_pages_migrated" in "pages",
     /// Base pages migrated, whatever the reason.
-    PgmigrateSuccess = "pgmigrate_success",
+    PgmigrateSuccess = "pgmigrate_success" in "pages",
     /// Base pages whose migration failed.
-    PgmigrateFail = "pgmigrate_fail",
+    PgmigrateFail = "pgmigrate_fail" in "pages",
     /// Pages that kswapd demoted to slow memory.
-    PgdemoteKswapd = "pgdemote_kswapd",
+    PgdemoteKswapd = "pgdemote_kswapd" in "pages",
     /// Pages that direct reclaim demoted to slow memory.
-    PgdemoteDirect = "pgdemote_direct",
+    PgdemoteDirect = "pgdemote_direct" in "pages",
     /// Pages of slow memory promoted to fast memory.
-    PgpromoteSuccess = "pgpromote_success",
+    PgpromoteSuccess = "pgpromote_success" in "pages",
     /// Pages hot enough for promotion, promoted or not.
-    PgpromoteCandidate = "pgpromote_candidate",
+    PgpromoteCandidate = "pgpromote_candidate" in "pages",
     /// Pages promoted without a heat test because the node had room to spare (7.x).
-    PgpromoteCandidateNrl = "pgpromote_candidate_nrl",
+    PgpromoteCandidateNrl = "pgpromote_candidate_nrl" in "pages",
     /// Threads moved to another node to be near their memory.
-    NumaTaskMigrated = "numa_task_migrated",
+    NumaTaskMigrated = "numa_task_migrated" in "threads",
     /// Pairs of threads swapped between nodes to be near their memory.
-    NumaTaskSwapped = "numa_task_swapped",
+    NumaTaskSwapped = "numa_task_swapped" in "pairs of threads",
     /// NUMA scan passes that a thread claimed.
-    NumaScanPasses = "numa_scan_passes",
+    NumaScanPasses = "numa_scan_passes" in "passes",
     /// VMAs that a scan pass skipped because their pages cannot migrate (reason of `sched_skip_vma_numa`,
     /// like the next six).
-    NumaSkipUnsuitable = "numa_skip_unsuitable",
+    NumaSkipUnsuitable = "numa_skip_unsuitable" in "VMAs",
     /// VMAs skipped as read-only file mappings.
-    NumaSkipSharedRo = "numa_skip_shared_ro",
+    NumaSkipSharedRo = "numa_skip_shared_ro" in "VMAs",
     /// VMAs skipped as inaccessible (PROT_NONE).
-    NumaSkipInaccessible = "numa_skip_inaccessible",
+    NumaSkipInaccessible = "numa_skip_inaccessible" in "VMAs",
     /// VMAs skipped as younger than scan_delay_ms.
-    NumaSkipScanDelay = "numa_skip_scan_delay",
+    NumaSkipScanDelay = "numa_skip_scan_delay" in "VMAs",
     /// VMAs skipped because the scanning thread took no hint fault in them.
-    NumaSkipPidInactive = "numa_skip_pid_inactive",
+    NumaSkipPidInactive = "numa_skip_pid_inactive" in "VMAs",
     /// VMAs scanned although the thread took no hint fault in them, because an earlier pass scanned part of
     /// them.
-    NumaIgnorePidInactive = "numa_ignore_pid_inactive",
+    NumaIgnorePidInactive = "numa_ignore_pid_inactive" in "VMAs",
     /// VMAs skipped because this scan sequence covered them already.
-    NumaSkipSeqCompleted = "numa_skip_seq_completed",
+    NumaSkipSeqCompleted = "numa_skip_seq_completed" in "VMAs",
     /// Scan passes skipped because the cpuset allows one node only (`sched_skip_cpuset_numa`).
-    NumaSkipCpuset = "numa_skip_cpuset",
+    NumaSkipCpuset = "numa_skip_cpuset" in "passes",
     /// Pages added to the page cache.
-    PageCacheAdded = "page_cache_added",
+    PageCacheAdded = "page_cache_added" in "pages",
     /// Pages that reclaim removed from the page cache.
-    PageCacheRemoved = "page_cache_removed",
+    PageCacheRemoved = "page_cache_removed" in "pages",
     /// Allocations that entered direct compaction.
-    CompactStall = "compact_stall",
+    CompactStall = "compact_stall" in "allocations",
     /// Direct compactions that yielded a block.
-    CompactSuccess = "compact_success",
+    CompactSuccess = "compact_success" in "compactions",
     /// Direct compactions that yielded none.
-    CompactFail = "compact_fail",
+    CompactFail = "compact_fail" in "compactions",
     /// Pages that the migrate scanner visited.
-    CompactMigrateScanned = "compact_migrate_scanned",
+    CompactMigrateScanned = "compact_migrate_scanned" in "pages",
     /// Pages that the free scanner visited.
-    CompactFreeScanned = "compact_free_scanned",
+    CompactFreeScanned = "compact_free_scanned" in "pages",
     /// Runs of kcompactd.
-    KcompactdWake = "compact_daemon_wake",
+    KcompactdWake = "compact_daemon_wake" in "runs",
     /// Huge pages allocated by page faults.
-    ThpFaultAlloc = "thp_fault_alloc",
+    ThpFaultAlloc = "thp_fault_alloc" in "huge pages",
     /// Page faults that wanted a huge page and fell back to smaller ones.
-    ThpFaultFallback = "thp_fault_fallback",
+    ThpFaultFallback = "thp_fault_fallback" in "faults",
     /// Page faults that fell back because the memory cgroup had no room for a huge page.
-    ThpFaultFallbackCharge = "thp_fault_fallback_charge",
+    ThpFaultFallbackCharge = "thp_fault_fallback_charge" in "faults",
     /// Huge pages split.
-    ThpSplitPage = "thp_split_page",
+    ThpSplitPage = "thp_split_page" in "huge pages",
     /// Huge pages put on the deferred split queue.
-    ThpDeferredSplitPage = "thp_deferred_split_page",
+    ThpDeferredSplitPage = "thp_deferred_split_page" in "huge pages",
     /// Huge pages split as underused: most of their pages were zero.
-    ThpUnderusedSplitPage = "thp_underused_split_page",
+    ThpUnderusedSplitPage = "thp_underused_split_page" in "huge pages",
     /// Huge pages whose split failed.
-    ThpSplitPageFailed = "thp_split_page_failed",
+    ThpSplitPageFailed = "thp_split_page_failed" in "huge pages",
     /// Huge pages swapped out whole.
-    ThpSwpout = "thp_swpout",
+    ThpSwpout = "thp_swpout" in "huge pages",
     /// Huge pages split before swap-out because swap had no room for them in one piece.
-    ThpSwpoutFallback = "thp_swpout_fallback",
+    ThpSwpoutFallback = "thp_swpout_fallback" in "huge pages",
     /// Huge pages allocated by khugepaged.
-    ThpCollapseAlloc = "thp_collapse_alloc",
+    ThpCollapseAlloc = "thp_collapse_alloc" in "huge pages",
     /// Huge-page allocations of khugepaged that failed.
-    ThpCollapseAllocFailed = "thp_collapse_alloc_failed",
+    ThpCollapseAllocFailed = "thp_collapse_alloc_failed" in "allocations",
     /// Ranges that khugepaged skipped for too many empty PTEs (max_ptes_none).
-    ThpScanExceedNonePte = "thp_scan_exceed_none_pte",
+    ThpScanExceedNonePte = "thp_scan_exceed_none_pte" in "ranges",
     /// Ranges that khugepaged skipped for too many swap PTEs (max_ptes_swap).
-    ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte",
+    ThpScanExceedSwapPte = "thp_scan_exceed_swap_pte" in "ranges",
     /// Ranges that khugepaged skipped for too many shared pages (max_ptes_shared).
-    ThpScanExceedSharePte = "thp_scan_exceed_share_pte",
+    ThpScanExceedSharePte = "thp_scan_exceed_share_pte" in "ranges",
     /// Allocations of the huge zero page.
-    ThpZeroPageAlloc = "thp_zero_page_alloc",
+    ThpZeroPageAlloc = "thp_zero_page_alloc" in "allocations",
     /// Failed allocations of the huge zero page.
-    ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
+    ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed" in "allocations",
     /// Processes killed by the OOM killer.
-    OomKill = "oom_kill",
+    OomKill = "oom_kill" in "processes",
     /// Runs of the vmstat worker.
-    VmstatUpdate = "vmstat_update",
+    VmstatUpdate = "vmstat_update" in "runs",
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -316,8 +324,6 @@ impl Counters {
             .sum()
     }
 
-    /// Base pages that came from a zone's buddy lists, not from a pageset's stock ("alloc_zone" in the tables
-    /// of the pcp series).
     /// Base pages that came from a zone's buddy lists, not from a pageset's stock ("alloc_zone" in the tables
     /// of the pcp series).
     pub fn pages_from_zone(&self) -> u64 {

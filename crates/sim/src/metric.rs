@@ -1,8 +1,17 @@
-//! What is measured: every metric has its name, unit, meaning and the direction in which it is better, once.
+//! What is measured: every metric is declared once.
+//!
+//! ```text
+//!   a line below ─┬─► mmtwin list metrics, --json, docs/src/reference/names.md
+//!                 ├─► tables of run and compare      whether a change is told in per cent or as a difference
+//!                 ├─► a scenario's `metrics`, --fail-if     refused where no run could have it, or no change be so large
+//!                 └─► Outcome::set, tests            no run's value is out of its bounds
+//! ```
+//!
+//! Its kind says between which bounds values are, and on which scale they differ.
 
+use mm::sysctl::Scale;
 use schemars::JsonSchema;
-
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -16,6 +25,83 @@ pub enum Better {
     Neutral,
 }
 
+impl Better {
+    /// The direction in a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neutral => "neutral",
+        }
+    }
+}
+
+/// What kind of quantity a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// How long something takes.
+    Time,
+    /// How many there were.
+    Count,
+    /// How much memory.
+    Memory,
+    /// Memory gained less memory spent on it, which can be less than nothing.
+    Balance,
+    /// How many in a time.
+    Rate,
+    /// How many of one thing for each of another.
+    Ratio,
+    /// Counts of several things, weighed and added up.
+    Cost,
+    /// A part of all, in per cent.
+    Share,
+    /// A share less another one, in points.
+    ShareDifference,
+}
+
+impl Kind {
+    /// The kind in a word, as JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Time => "time",
+            Kind::Count => "count",
+            Kind::Memory => "memory",
+            Kind::Balance => "balance",
+            Kind::Rate => "rate",
+            Kind::Ratio => "ratio",
+            Kind::Cost => "cost",
+            Kind::Share => "share",
+            Kind::ShareDifference => "share-difference",
+        }
+    }
+
+    /// The least value that there can be.
+    pub const fn least(self) -> Option<f64> {
+        match self {
+            Kind::Balance => None,
+            Kind::ShareDifference => Some(-100.0),
+            _ => Some(0.0),
+        }
+    }
+
+    /// The largest value that there can be.
+    pub const fn most(self) -> Option<f64> {
+        match self {
+            Kind::Share | Kind::ShareDifference => Some(100.0),
+            _ => None,
+        }
+    }
+
+    /// How values differ: shares, and what has no natural zero, by so much; all else by a factor.
+    const fn scale(self) -> Scale {
+        match self {
+            Kind::Share | Kind::ShareDifference | Kind::Balance => Scale::Linear,
+            _ => Scale::Logarithmic,
+        }
+    }
+}
+
 /// A measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Metric {
@@ -23,213 +109,315 @@ pub struct Metric {
     pub name: &'static str,
     /// Its name in tables.
     pub label: &'static str,
+    /// What kind of quantity it is.
+    pub kind: Kind,
     /// Its unit.
     pub unit: &'static str,
+    /// Whether values differ by so much (`linear`) or by a factor (`logarithmic`), which is also how a change is told.
+    #[serde(serialize_with = "scale_name")]
+    #[schemars(with = "String")]
+    pub scale: Scale,
     /// Which way is better.
     pub better: Better,
+    /// The kinds of workloads whose runs have it, some of them only with certain keys; none if only published tables do.
+    pub workloads: &'static [&'static str],
     /// What it means.
     pub description: &'static str,
 }
 
+fn scale_name<S: Serializer>(scale: &Scale, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(scale.name())
+}
+
 macro_rules! metrics {
-    ($($constant:ident, $name:literal, $label:literal, $unit:literal, $better:ident, $description:literal;)*) => {
+    ($(
+        $constant:ident, $name:literal, $label:literal, $kind:ident $(on $scale:ident)?, $unit:literal, $better:ident,
+        $workloads:ident, $description:literal;
+    )*) => {
         $(
             #[doc = $description]
             pub const $constant: Metric = Metric {
-                name: $name, label: $label, unit: $unit, better: Better::$better, description: $description,
-            };
+                name: $name,
+                label: $label,
+                kind: Kind::$kind,
+                unit: $unit,
+                scale: Kind::$kind.scale(),
+                better: Better::$better,
+                workloads: $workloads,
+                description: $description,
+            }$(.on(Scale::$scale))?;
         )*
         /// All metrics, in the order of tables.
         pub const METRICS: &[Metric] = &[$($constant),*];
     };
 }
 
+/// Workloads that allocate and free pages on a system whose CPU time is accounted.
+const ALLOCATOR: &[&str] =
+    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "paging", "numa"];
+/// Workloads that can be a kernel build, and end.
+const BUILDS: &[&str] = &["kbuild", "paging"];
+/// Workloads that do the same over and over.
+const SCORED: &[&str] = &["page-fault", "socket-stream", "paging", "numa"];
+const PAGE_FAULT: &[&str] = &["page-fault"];
+const SOCKET_STREAM: &[&str] = &["socket-stream"];
+const KERNEL_WRITES: &[&str] = &["kernel-writes"];
+const PAGING: &[&str] = &["paging"];
+const NUMA: &[&str] = &["numa"];
+const LONG_RUNNING: &[&str] = &["long-running"];
+const MAPPINGS: &[&str] = &["mappings"];
+/// Of published tables only: nothing in the twin has shared memory.
+const PUBLISHED: &[&str] = &[];
+
 metrics! {
-    BUILD_TIME, "build_time", "build time", "s", Lower,
+    BUILD_TIME, "build_time", "build time", Time, "s", Lower, BUILDS,
         "virtual time from the first warm job to the end of the last link";
-    SCORE, "score", "score", "1/s", Higher,
+    SCORE, "score", "score", Rate, "1/s", Higher, SCORED,
         "messages received, pages faulted in, operations or transactions done, a second of virtual time";
-    LOCK, "lock", "spinlock share", "% of cycles", Lower,
+    LOCK, "lock", "spinlock share", Share, "% of cycles", Lower, ALLOCATOR,
         "busy CPU time spent spinning for any modelled spinlock, hand-overs included";
-    ZONE_LOCK, "zone_lock", "zone-lock share", "% of cycles", Lower,
+    ZONE_LOCK, "zone_lock", "zone-lock share", Share, "% of cycles", Lower, ALLOCATOR,
         "busy CPU time spent spinning for zone locks, hand-overs included";
-    FREE_HIGH, "free_high", "free_high drains", "drains", Lower,
+    FREE_HIGH, "free_high", "free_high drains", Count, "drains", Lower, ALLOCATOR,
         "pageset drains because of consecutive high-order frees";
-    ALLOC_ZONE, "alloc_zone", "pages from zone", "pages", Lower,
+    ALLOC_ZONE, "alloc_zone", "pages from zone", Count, "pages", Lower, ALLOCATOR,
         "base pages taken from a zone, into a pageset or directly";
-    CACHE_MISS, "cache_miss", "cache miss rate", "% of references", Lower,
+    CACHE_MISS, "cache_miss", "cache miss rate", Share, "% of references", Lower, SOCKET_STREAM,
         "last-level cache misses among its references, page contents only";
-    PCP_MAX, "pcp_max", "in PCP, maximum", "MiB", Lower,
+    PCP_MAX, "pcp_max", "in PCP, maximum", Memory, "MiB", Lower, ALLOCATOR,
         "memory in per-CPU pagesets at its highest";
-    PCP_END, "pcp_end", "in PCP, at the end", "MiB", Lower,
+    PCP_END, "pcp_end", "in PCP, at the end", Memory, "MiB", Lower, ALLOCATOR,
         "memory in per-CPU pagesets at the end, decay included";
-    MEMORY_MAX, "memory_max", "memory used, maximum", "MiB", Lower,
+    MEMORY_MAX, "memory_max", "memory used, maximum", Memory, "MiB", Lower, ALLOCATOR,
         "memory that is not in free lists at its highest";
-    ALLOC_P50, "alloc_p50", "allocation p50", "ns", Lower,
+    ALLOC_P50, "alloc_p50", "allocation p50", Time, "ns", Lower, ALLOCATOR,
         "median latency of an allocation beyond its private part";
-    ALLOC_P99, "alloc_p99", "allocation p99", "ns", Lower,
+    ALLOC_P99, "alloc_p99", "allocation p99", Time, "ns", Lower, ALLOCATOR,
         "99th percentile of the latency of an allocation beyond its private part";
-    TAKE_MEAN, "alloc_avg", "taking under lock, mean", "us", Lower,
+    TAKE_MEAN, "alloc_avg", "taking under lock, mean", Time, "us", Lower, PAGE_FAULT,
         "mean time under the zone lock while blocks are taken";
-    TAKE_P99, "alloc_p99_locked", "taking under lock, p99", "us", Lower,
+    TAKE_P99, "alloc_p99_locked", "taking under lock, p99", Time, "us", Lower, PAGE_FAULT,
         "99th percentile of the time under the zone lock while blocks are taken";
-    PUT_MEAN, "free_avg", "freeing under lock, mean", "us", Lower,
+    PUT_MEAN, "free_avg", "freeing under lock, mean", Time, "us", Lower, PAGE_FAULT,
         "mean time under the zone lock while blocks are put back";
-    PUT_P99, "free_p99_locked", "freeing under lock, p99", "us", Lower,
+    PUT_P99, "free_p99_locked", "freeing under lock, p99", Time, "us", Lower, PAGE_FAULT,
         "99th percentile of the time under the zone lock while blocks are put back";
-    GROW_TIME, "grow_time", "growing pools", "s", Lower,
+    GROW_TIME, "grow_time", "growing pools", Time, "s", Lower, KERNEL_WRITES,
         "virtual time of the writes that raised a pool of huge pages";
-    SHRINK_TIME, "shrink_time", "shrinking pools", "s", Lower,
+    SHRINK_TIME, "shrink_time", "shrinking pools", Time, "s", Lower, KERNEL_WRITES,
         "virtual time of the writes that lowered a pool of huge pages";
-    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", "s", Lower,
+    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", Time, "s", Lower, KERNEL_WRITES,
         "virtual time in which boot filled pools of huge pages";
-    DEMOTE_TIME, "demote_time", "demoting huge pages", "s", Lower,
+    DEMOTE_TIME, "demote_time", "demoting huge pages", Time, "s", Lower, KERNEL_WRITES,
         "virtual time of the writes that demoted huge pages to smaller ones";
-    PAGES_REACHED, "pages_reached", "pages reached", "pages", Higher,
+    PAGES_REACHED, "pages_reached", "pages reached", Count, "pages", Higher, KERNEL_WRITES,
         "what the pool had after the last write that raised it";
-    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", "MiB", Higher,
+    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", Balance on Logarithmic, "MiB", Higher, KERNEL_WRITES,
         "memory of struct pages given back, less new page tables, after the last write that raised a pool";
-    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", "flushes", Lower,
+    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", Count, "flushes", Lower, KERNEL_WRITES,
         "flushes of kernel translations on all CPUs while pools were raised";
-    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", "flushes", Lower,
+    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", Count, "flushes", Lower, KERNEL_WRITES,
         "flushes of kernel translations on all CPUs while pools were lowered";
-    IPIS, "ipis", "IPIs", "calls", Lower,
+    IPIS, "ipis", "IPIs", Count, "calls", Lower, KERNEL_WRITES,
         "functions called on other CPUs to flush their translations";
-    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", "holds", Lower,
+    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", Count, "holds", Lower, KERNEL_WRITES,
         "how often hugetlb_lock was taken";
-    SERVICE_P50, "service_p50", "service p50", "us", Lower,
+    SERVICE_P50, "service_p50", "service p50", Time, "us", Lower, KERNEL_WRITES,
         "median of the service's latency, from a request's arrival to its end";
-    SERVICE_P99, "service_p99", "service p99", "us", Lower,
+    SERVICE_P99, "service_p99", "service p99", Time, "us", Lower, KERNEL_WRITES,
         "99th percentile of the service's latency";
-    SERVICE_P999, "service_p999", "service p99.9", "us", Lower,
+    SERVICE_P999, "service_p999", "service p99.9", Time, "us", Lower, KERNEL_WRITES,
         "99.9th percentile of the service's latency";
-    SERVICE_MAX, "service_max", "service maximum", "us", Lower,
+    SERVICE_MAX, "service_max", "service maximum", Time, "us", Lower, KERNEL_WRITES,
         "longest latency of a request of the service";
-    SERVICE_REQUESTS, "service_requests", "service requests", "requests", Neutral,
+    SERVICE_REQUESTS, "service_requests", "service requests", Count, "requests", Neutral, KERNEL_WRITES,
         "requests that the service has completed";
-    TRANSACTIONS, "transactions", "transactions", "transactions", Higher,
+    TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, PAGING,
         "transactions that clients have completed";
-    TRANSACTION_TIME, "transaction_time", "time in transactions", "us", Neutral,
+    TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, PAGING,
         "virtual time of completed transactions, summed over clients";
-    TRANSACTION_RATE, "transaction_rate", "transaction rate", "1/s", Higher,
+    TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, PAGING,
         "completed transactions by the time in transactions: the rate of one client";
-    QUERY_RATE, "query_rate", "queries", "1/s", Higher,
+    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, PAGING,
         "queries answered a second of virtual time";
-    DURATION, "duration", "duration", "s", Neutral,
+    DURATION, "duration", "duration", Time, "s", Neutral, PAGING,
         "virtual time from the first transaction to the end of the last";
-    ELAPSED, "elapsed", "elapsed", "s", Lower,
+    ELAPSED, "elapsed", "elapsed", Time, "s", Lower, NUMA,
         "virtual time from the start of a program to its end";
-    USER_TIME, "user_time", "user time", "s", Lower,
+    USER_TIME, "user_time", "user time", Time, "s", Lower, NUMA,
         "CPU time of programs, waiting for memory included, all CPUs";
-    SYSTEM_TIME, "system_time", "system time", "s", Lower,
+    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, NUMA,
         "CPU time of the kernel, all CPUs";
-    LOCAL_ACCESSES, "local_accesses", "local accesses", "%", Higher,
+    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, NUMA,
         "pages that threads used on the node where they ran, of all that they used";
-    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", "%", Neutral,
+    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, NUMA,
         "hint faults whose page was on the thread's node, of all";
-    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", "units", Lower,
+    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, NUMA,
         "updates, hint faults and migrations, weighed as mmtests does";
-    FILE_READ_RATE, "file_read_rate", "read from files", "MB/s", Neutral,
+    FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, PAGING,
         "what the device of files has read, a second of virtual time";
-    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", "pages", Lower,
+    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", Ratio, "pages", Lower, PAGING,
         "pages read again that had been evicted, an operation or transaction done";
-    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", "pages", Neutral,
+    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", Count, "pages", Neutral, PAGING,
         "pages of files read again that had been evicted";
-    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", "pages", Neutral,
+    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", Count, "pages", Neutral, PAGING,
         "anonymous pages read again that had been evicted";
-    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", "pages", Neutral,
+    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", Count, "pages", Neutral, PAGING,
         "refaulted pages of files that became active at once";
-    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", "pages", Neutral,
+    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", Count, "pages", Neutral, PAGING,
         "refaulted anonymous pages that became active at once";
-    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", "pages", Neutral,
+    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", Count, "pages", Neutral, PAGING,
         "refaulted pages of files that had been part of the working set";
-    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", "pages", Neutral,
+    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", Count, "pages", Neutral, PAGING,
         "refaulted anonymous pages that had been part of the working set";
-    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", "nodes", Neutral,
+    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", Count, "nodes", Neutral, PAGING,
         "nodes of files that hold nothing but shadows, at the end";
-    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", "nodes", Neutral,
+    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", Count, "nodes", Neutral, PAGING,
         "nodes of files freed that held nothing but shadows";
-    PSWPIN, "pswpin", "pswpin", "pages", Neutral,
+    PSWPIN, "pswpin", "pswpin", Count, "pages", Neutral, PAGING,
         "pages read from swap";
-    PSWPOUT, "pswpout", "pswpout", "pages", Neutral,
+    PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, PAGING,
         "pages written to swap";
-    NR_DIRTIED, "nr_dirtied", "nr_dirtied", "pages", Neutral,
+    NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, PAGING,
         "pages of files that became dirty";
-    NR_WRITTEN, "nr_written", "nr_written", "pages", Neutral,
+    NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, PAGING,
         "pages that flushers and reclaim have written";
-    MEM_TOTAL, "mem_total", "memory, total", "MiB", Neutral,
+    MEM_TOTAL, "mem_total", "memory, total", Memory, "MiB", Neutral, PAGING,
         "memory of the machine, as free(1) prints it at the end";
-    MEM_USED, "mem_used", "memory, used", "MiB", Neutral,
+    MEM_USED, "mem_used", "memory, used", Memory, "MiB", Neutral, PAGING,
         "total less free, buffers and page cache, at the end";
-    MEM_FREE, "mem_free", "memory, free", "MiB", Neutral,
+    MEM_FREE, "mem_free", "memory, free", Memory, "MiB", Neutral, PAGING,
         "memory in free lists at the end";
-    MEM_SHARED, "mem_shared", "memory, shared", "MiB", Neutral,
+    MEM_SHARED, "mem_shared", "memory, shared", Memory, "MiB", Neutral, PUBLISHED,
         "shared memory and tmpfs at the end";
-    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", "MiB", Neutral,
+    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", Memory, "MiB", Neutral, PAGING,
         "buffers, page cache and reclaimable slabs at the end";
-    MEM_AVAILABLE, "mem_available", "memory, available", "MiB", Higher,
+    MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher, PAGING,
         "what new programs could have without swapping, by the kernel's estimate, at the end";
-    SWAP_TOTAL, "swap_total", "swap, total", "MiB", Neutral,
+    SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral, PAGING,
         "swap space";
-    SWAP_USED, "swap_used", "swap, used", "MiB", Neutral,
+    SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral, PAGING,
         "swap space in use at the end";
-    SWAP_FREE, "swap_free", "swap, free", "MiB", Neutral,
+    SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, PAGING,
         "swap space that is free at the end";
-    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", "1/min", Higher,
+    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, MAPPINGS,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
-    FAULT_TIME, "fault_time", "time for memory", "ms", Lower,
+    FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, MAPPINGS,
         "CPU time of page faults, clearing, copying and unmapping";
-    FIRST_USE_TIME, "first_use_time", "time for first uses", "ms", Lower,
+    FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, MAPPINGS,
         "CPU time that the program waits for pages that were cleared with others, when it uses them first";
-    PAGE_WALK_TIME, "page_walk_time", "time for page walks", "ms", Lower,
+    PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, MAPPINGS,
         "CPU time of the program's page walks";
-    PAGE_FAULTS, "page_faults", "page faults", "faults", Lower,
+    PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, MAPPINGS,
         "page faults of anonymous memory";
-    SHARE_64K, "share_64k", "memory in 64K folios", "%", Neutral,
+    SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, MAPPINGS,
         "part of anonymous memory in folios of 64 KiB, sampled once a second of the recording";
-    SHARE_32K, "share_32k", "memory in 32K folios", "%", Neutral,
+    SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, MAPPINGS,
         "part of it in folios of 32 KiB";
-    SHARE_16K, "share_16k", "memory in 16K folios", "%", Neutral,
+    SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, MAPPINGS,
         "part of it in folios of 16 KiB";
-    SHARE_4K, "share_4k", "memory in 4K folios", "%", Neutral,
+    SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, MAPPINGS,
         "part of it in single pages";
-    ANON_MAX, "anon_max", "anonymous memory, maximum", "MiB", Lower,
+    ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, MAPPINGS,
         "memory of their own that all processes have mapped, the most that a sample found; without files and page tables";
-    PREFERRED_SUCCESS, "preferred_success", "preferred order", "%", Higher,
+    PREFERRED_SUCCESS, "preferred_success", "preferred order", Share, "%", Higher, LONG_RUNNING,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
-    PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", "%", Higher,
+    PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", Share, "%", Higher, LONG_RUNNING,
         "the same from the 10th to the 20th turnover of memory";
-    PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", "points", Neutral,
+    PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", ShareDifference, "points", Neutral, LONG_RUNNING,
         "how much that share is above the one of the fifth before: far from 0 the run has not reached equilibrium";
-    EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", "turnovers", Higher,
+    EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", Time, "turnovers", Higher, LONG_RUNNING,
         "memory turned over until that share is what it will be in the end, within 2 points for good, over means of 20,000 faults; the whole run if it never is, none of short runs";
-    PREFERRED_FOLIOS, "preferred_folios", "preferred folios", "folios", Higher,
+    PREFERRED_FOLIOS, "preferred_folios", "preferred folios", Count, "folios", Higher, LONG_RUNNING,
         "anonymous folios of the preferred order, in the last fifth of the run";
-    UNUSABLE_FREE, "unusable_free", "unusable free memory", "%", Lower,
+    UNUSABLE_FREE, "unusable_free", "unusable free memory", Share, "%", Lower, LONG_RUNNING,
         "part of free memory in blocks smaller than the preferred order, in the last fifth of the run";
-    ANON_MEMORY, "anon_memory", "anonymous memory", "% of memory", Neutral,
+    ANON_MEMORY, "anon_memory", "anonymous memory", Share, "% of memory", Neutral, LONG_RUNNING,
         "memory that processes have mapped, touched or not, in the last fifth of the run";
-    UNTOUCHED_MEMORY, "untouched_memory", "untouched memory", "% of memory", Lower,
+    UNTOUCHED_MEMORY, "untouched_memory", "untouched memory", Share, "% of memory", Lower, LONG_RUNNING,
         "memory of processes that none of them touched, in the last fifth of the run";
-    FAULTS_PER_PAGE, "faults_per_page", "faults per page", "faults", Lower,
+    FAULTS_PER_PAGE, "faults_per_page", "faults per page", Ratio, "faults", Lower, LONG_RUNNING,
         "page faults for each page that was touched";
-    PAGES_MIGRATED, "pages_migrated", "pages migrated", "pages", Lower,
+    PAGES_MIGRATED, "pages_migrated", "pages migrated", Count, "pages", Lower, LONG_RUNNING,
         "pages that compaction moved";
 }
 
 impl Metric {
+    const fn on(self, scale: Scale) -> Metric {
+        Metric { scale, ..self }
+    }
+
     /// The metric named `name`.
     pub fn find(name: &str) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.name == name)
     }
 
-    /// What a change is told in if not in per cent of the first value: points of a percentage, and MiB of memory that is only a
-    /// part of what is used. Of that part a change has many times the per cent that it has of the whole.
-    pub fn unit_of_change(&self) -> Option<&'static str> {
-        match self {
-            _ if self.unit.starts_with('%') => Some("pt"),
-            _ if *self == ANON_MAX => Some(self.unit),
-            _ => None,
+    /// Whether it can have this value.
+    pub fn takes(&self, value: f64) -> bool {
+        value.is_finite()
+            && self.kind.least().is_none_or(|least| value >= least)
+            && self.kind.most().is_none_or(|most| value <= most)
+    }
+
+    /// Its bounds in words.
+    pub fn bounds(&self) -> String {
+        match (self.kind.least(), self.kind.most()) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            (Some(least), None) => format!("{least} and more"),
+            (None, Some(most)) => format!("{most} and less"),
+            (None, None) => "any number".into(),
         }
+    }
+
+    /// Why runs of a kind of workload never have it; `None` if they may.
+    pub fn why_not_measured(&self, workload: &str) -> Option<String> {
+        match self.workloads {
+            [] => Some("only published tables have it".into()),
+            kinds if kinds.contains(&workload) => None,
+            kinds => {
+                Some(format!("no workload of kind {workload} has it; kinds that do: {}", kinds.join(", ")))
+            }
+        }
+    }
+
+    /// What a change is told in if not in per cent of the first value: points of shares, or the unit where values differ by so much.
+    pub fn unit_of_change(&self) -> Option<&'static str> {
+        match (self.scale, self.kind) {
+            (Scale::Logarithmic, _) => None,
+            (Scale::Linear, Kind::Share | Kind::ShareDifference) => Some("pt"),
+            (Scale::Linear, _) => Some(self.unit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Workload;
+
+    #[test]
+    fn names_are_unique_and_workloads_are_kinds() {
+        for (at, metric) in METRICS.iter().enumerate() {
+            assert!(METRICS[at + 1..].iter().all(|other| other.name != metric.name), "{}", metric.name);
+            assert!(metric.workloads.iter().all(|kind| Workload::KINDS.contains(kind)), "{}", metric.name);
+            let is_share = metric.unit.starts_with('%');
+            assert_eq!(is_share, metric.kind == Kind::Share, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_kind() {
+        assert!(LOCK.takes(0.0) && LOCK.takes(100.0) && !LOCK.takes(100.1) && !LOCK.takes(f64::NAN));
+        assert!(BUILD_TIME.takes(1e9) && !BUILD_TIME.takes(-1e-9) && !BUILD_TIME.takes(f64::INFINITY));
+        assert!(VMEMMAP_FREED.takes(-1.0) && PREFERRED_DRIFT.takes(-100.0) && !PREFERRED_DRIFT.takes(-101.0));
+        assert_eq!(LOCK.bounds(), "0 to 100");
+        assert_eq!(BUILD_TIME.bounds(), "0 and more");
+    }
+
+    #[test]
+    #[should_panic(expected = "lock = 101")]
+    #[cfg(debug_assertions)]
+    fn a_run_cannot_have_a_value_out_of_bounds() {
+        crate::outcome::Outcome::default().set(LOCK, 101.0);
     }
 }

@@ -115,6 +115,7 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn set(&mut self, metric: Metric, value: f64) {
+        debug_assert!(metric.takes(value), "{} = {value}: it is {}", metric.name, metric.bounds());
         self.metrics.insert(metric.name, value);
     }
 

@@ -45,7 +45,16 @@ impl FromStr for Threshold {
         let number = limit.trim_end_matches('%').trim_end().parse::<f64>();
         let number = number.ok().filter(|number| number.is_finite()).ok_or(expected)?;
         let limit = if limit.ends_with('%') { Limit::Percent(number) } else { Limit::Difference(number) };
-        Ok(Threshold { metric, side, limit })
+        let threshold = Threshold { metric, side, limit };
+        match threshold.can_be_exceeded() {
+            true => Ok(threshold),
+            false => Err(format!(
+                "{} is {}, so no change is beyond {}",
+                metric.name,
+                metric.bounds(),
+                threshold.text()
+            )),
+        }
     }
 }
 
@@ -107,6 +116,20 @@ impl Threshold {
         columns.collect()
     }
 
+    /// Whether a change can be beyond the limit, the metric being within its bounds.
+    fn can_be_exceeded(&self) -> bool {
+        let (least, most) = (self.metric.kind.least(), self.metric.kind.most());
+        match (self.limit, self.side) {
+            // Where the least is 0, no more than all of it can be lost.
+            (Limit::Percent(limit), Side::Below) => limit > -100.0 || least != Some(0.0),
+            (Limit::Percent(_), Side::Above) => true,
+            (Limit::Difference(limit), side) => least.zip(most).is_none_or(|(least, most)| match side {
+                Side::Below => limit > least - most,
+                Side::Above => limit < most - least,
+            }),
+        }
+    }
+
     fn text(&self) -> String {
         let side = if self.side == Side::Above { '>' } else { '<' };
         match self.limit {
@@ -126,6 +149,8 @@ mod tests {
             ("build_time > +2 %", "build_time > +2 %"),
             ("score<-2%", "score < -2 %"),
             ("pcp_max > 100", "pcp_max > +100"),
+            ("lock > 99.5", "lock > +99.5"),
+            ("vmemmap_freed < -150 %", "vmemmap_freed < -150 %"),
         ] {
             assert_eq!(text.parse::<Threshold>().unwrap().text(), written);
         }
@@ -134,6 +159,8 @@ mod tests {
             ("build_time > ", "METRIC > CHANGE"),
             ("build_time > inf %", "METRIC > CHANGE"),
             ("buildtime > 2 %", "build_time"),
+            ("score < -100 %", "score is 0 and more"),
+            ("lock > +100", "lock is 0 to 100"),
         ] {
             let error = text.parse::<Threshold>().unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

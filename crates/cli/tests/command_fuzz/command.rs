@@ -1,6 +1,8 @@
 //! Runs the command and classifies how it ended.
 
 use crate::case::Case;
+use serde_json::Value;
+use sim::metric::Metric;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -69,8 +71,10 @@ fn run_once(case: &Case) -> (Verdict, String) {
         None => broken(format!("no end after {} s of CPU time", PATIENCE.as_secs())),
         Some(_) if !panicked.is_empty() => broken(panicked),
         Some(status) => match status.code() {
-            Some(0) if !is_json(&output) => broken("what it prints is no JSON".into()),
-            Some(0) => Verdict::Made,
+            Some(0) => match wrong_metric(&output, case.kind_of_workload()) {
+                Some(fault) => broken(fault),
+                None => Verdict::Made,
+            },
             Some(2) if error.len() > "error: ".len() => Verdict::Refused,
             code => broken(format!("{error} (exit code {code:?}, {status})")),
         },
@@ -96,8 +100,34 @@ fn who_gets_on_is_not_stuck() {
     assert!(!gets_on(&line("1.0", 10)) && !gets_on(""));
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<serde_json::Value>(text).is_ok()
+/// What is wrong with the metrics of a document of runs: a value out of the bounds that are declared for it, or of a metric that
+/// workloads of this kind do not have.
+fn wrong_metric(document: &str, workload: &str) -> Option<String> {
+    let Ok(document) = serde_json::from_str::<Value>(document) else {
+        return Some("what it prints is no JSON".into());
+    };
+    let metrics = &document["runs"][0]["metrics"];
+    let Some(metrics) = metrics.as_object() else { return Some("no run has metrics".into()) };
+    metrics.iter().find_map(|(name, value)| {
+        let Some(metric) = Metric::find(name) else { return Some(format!("{name} is no metric")) };
+        match (value.as_f64(), metric.why_not_measured(workload)) {
+            (_, Some(why)) => Some(format!("{name}: {why}")),
+            (Some(value), None) if metric.takes(value) => None,
+            _ => Some(format!("{name} = {value}, which is {}", metric.bounds())),
+        }
+    })
+}
+
+#[test]
+fn metrics_out_of_bounds_are_faults() {
+    let fault =
+        |metrics: &str| wrong_metric(&format!(r#"{{"runs": [{{"metrics": {{{metrics}}}}}]}}"#), "kbuild");
+    assert_eq!(fault(r#""lock": 99.5, "build_time": 3"#), None);
+    assert_eq!(fault(r#""lock": 100.5"#).unwrap(), "lock = 100.5, which is 0 to 100");
+    assert_eq!(fault(r#""lock": null"#).unwrap(), "lock = null, which is 0 to 100");
+    assert!(fault(r#""score": 1"#).unwrap().starts_with("score: no workload of kind kbuild has it"));
+    assert_eq!(fault(r#""speed": 1"#).unwrap(), "speed is no metric");
+    assert!(wrong_metric("{}", "kbuild").is_some() && wrong_metric("", "kbuild").is_some());
 }
 
 /// CPU time of a running process: fields 14 and 15 of /proc/PID/stat, counted after the name, which may

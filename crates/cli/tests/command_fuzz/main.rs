@@ -4,7 +4,8 @@
 //!   seed ─► Case: a built-in scenario made small, its keys moved; a variant or release; settings; a machine
 //!              │
 //!              ▼  mmtwin run case.toml --variants V --machine M --set K=V ... --seeds 1 --json
-//!           exit 0 and JSON, or exit 2 and an error ──► fine, and now and then the same again: the same bits?
+//!           exit 0 and JSON with metrics within their bounds, or exit 2 and an error ──► fine, and now and then the same
+//!           again: the same bits?
 //!           panic, abort, hang, "contradicts itself", other bits ──► shrunk, and printed as a file and a command
 //! ```
 //!

@@ -160,6 +160,13 @@ impl Scenario {
             let known = list(METRICS.iter().map(|metric| metric.name));
             return refuse("metrics", unknown.clone(), format!("one of {known}"));
         }
+        let kind = scenario.workload.kind();
+        let never = |metric: &Metric| metric.why_not_measured(kind).is_some();
+        if let Some(metric) = scenario.metrics.iter().find(|name| Metric::find(name).is_some_and(never)) {
+            let measured = METRICS.iter().filter(|metric| !never(metric)).map(|metric| metric.name);
+            let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
+            return refuse("metrics", metric.clone(), expected);
+        }
         Ok(scenario)
     }
 }
