@@ -1,5 +1,6 @@
 //! Command-line arguments that several subcommands share.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::kernel;
 use crate::terminal;
@@ -120,10 +121,11 @@ fn present_instead(former: &str, present: &str) -> String {
 #[derive(Args)]
 pub struct ScenarioArguments {
     /// A name from `mmtwin list scenarios`, or a .toml file
+    #[arg(add = completion::scenarios())]
     scenario: String,
 
     /// Variants or releases, separated by commas
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = kernel)]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = kernel, add = completion::kernels())]
     variants: Option<Vec<String>>,
 
     #[command(flatten)]
@@ -214,12 +216,12 @@ pub fn machine(name: &str) -> Result<Profile, Failure> {
 #[derive(Args)]
 pub struct SystemArguments {
     /// Machine: a name from `mmtwin list machines`, `this`, or a .toml file [default: the scenario's]
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", add = completion::machines())]
     pub machine: Option<String>,
 
     /// Kernel setting, such as vm.stat_interval=10, or feature, such as features.mglru.types_apart=off; may be given several
     /// times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, add = completion::settings())]
     pub settings: Vec<(String, String)>,
 }
 

@@ -1,6 +1,7 @@
 //! `mmtwin calibrate`: values of machines and scenarios that the baseline rows of published tables determine.
 
 use crate::arguments::present_tables;
+use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
@@ -22,7 +23,7 @@ Examples:
   mmtwin calibrate pcp.kbuild.numactl --json")]
 pub struct Arguments {
     /// Ids of published tables [default: all that determine a value]
-    #[arg(value_name = "TABLE")]
+    #[arg(value_name = "TABLE", add = completion::tables())]
     tables: Vec<String>,
 
     /// Print JSON (schemas/calibrate.schema.json)

@@ -4,6 +4,7 @@
 mod threshold;
 
 use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
+use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
@@ -59,7 +60,7 @@ pub struct Arguments {
     second: Option<PathBuf>,
 
     /// Compare the values of a key with the first one; may be given several times
-    #[arg(long, value_name = "KEY=V1,V2,...")]
+    #[arg(long, value_name = "KEY=V1,V2,...", add = completion::varied())]
     vary: Vec<String>,
 
     /// Smallest relevant change, in percent of the base [default: 1 %]
@@ -68,7 +69,7 @@ pub struct Arguments {
 
     /// Exit with 1 if a metric of any column differs more than this from the first column, and, with three seeds or more, not by chance, such as
     /// 'score < -2 %' or 'pcp_max > +100' (in the metric's unit); may be given several times
-    #[arg(long, value_name = "METRIC > CHANGE")]
+    #[arg(long, value_name = "METRIC > CHANGE", add = completion::metrics())]
     fail_if: Vec<Threshold>,
 
     #[command(flatten)]

@@ -9,6 +9,7 @@
 pub mod diff;
 pub mod process;
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::table::{Entry, Grid};
@@ -60,6 +61,7 @@ enum Action {
     /// Remove a kernel; results of its runs stay
     Remove {
         /// The name that it was added under
+        #[arg(add = completion::added_kernels())]
         name: String,
     },
 }

@@ -12,6 +12,7 @@ mod arguments;
 mod calibrate;
 mod compare;
 mod explain;
+mod completion;
 mod failure;
 mod heat;
 mod json;
@@ -36,7 +37,7 @@ mod terminal;
 mod this_machine;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 use verify::processes;
@@ -87,6 +88,7 @@ enum Command {
     Mrc(mrc::Arguments),
     Study(study::Arguments),
     Verify(verify::Arguments),
+    Completions(completion::Arguments),
     #[command(hide = true, name = kernel::process::COMMAND)]
     DecideRun(kernel::process::RunArguments),
     #[command(hide = true, name = kernel::diff::COMMAND)]
@@ -108,6 +110,7 @@ enum Command {
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::say_panic));
+    completion::answer(Arguments::command);
     let result = match Arguments::try_parse() {
         Ok(Arguments { command }) => execute(command),
         Err(error) => say_why(&error),
@@ -151,6 +154,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Mrc(arguments) => mrc::execute(&arguments),
         Command::Study(arguments) => study::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
+        Command::Completions(arguments) => completion::execute(&arguments),
         Command::Workload(arguments) => processes::run_workload(&arguments),
         Command::Reader(arguments) => processes::run_reader(&arguments),
         Command::Guest { guest } => processes::run_guest(&guest),
@@ -162,7 +166,6 @@ fn execute(command: Command) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// Every numeric option refuses values out of its bounds, and the error names the option.
     #[test]
@@ -184,6 +187,10 @@ mod tests {
                     assert!(error.contains(&format!("--{name}")), "{error}");
                     tried += 1;
                 }
+                // Apart from its option, a negative number is its value too, and no unknown option.
+                let words = ["mmtwin", command.get_name(), &format!("--{name}"), "-1"].map(String::from);
+                let error = Arguments::command().try_get_matches_from(words).unwrap_err().to_string();
+                assert!(error.contains("invalid value '-1'"), "{error}");
             }
         }
         assert!(tried > 100, "{tried}");

@@ -1,6 +1,7 @@
 //! `mmtwin published`: predicted and published values side by side, cell by cell.
 
 use crate::arguments::{SweepArguments, in_words, present_tables, published};
+use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
@@ -32,11 +33,11 @@ Examples:
   mmtwin published folios
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
-    #[arg(help = format!("The mechanism: {}", in_words(published(), "or")))]
+    #[arg(help = format!("The mechanism: {}", in_words(published(), "or")), add = completion::published())]
     mechanism: String,
 
     /// Print only this table; may be given several times
-    #[arg(long = "table", value_name = "ID")]
+    #[arg(long = "table", value_name = "ID", add = completion::tables())]
     tables: Vec<String>,
 
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::{RELEVANT, compare};
+use crate::completion;
 use crate::failure::Failure;
 use crate::kernel;
 use lab::experiment::Experiment;
@@ -32,7 +33,7 @@ pub struct Arguments {
     trace: PathBuf,
 
     /// Releases or variants from `mmtwin list`, separated by commas [default: the recorded release]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = arguments::kernel)]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = arguments::kernel, add = completion::kernels())]
     kernel: Vec<String>,
 
     /// Number of copies that run in parallel, each on as many CPUs as the recorded machine has

@@ -1,6 +1,7 @@
 //! `mmtwin verify`: compares the twin's counters with a real kernel's, counter by counter.
 
 use crate::arguments::{in_words, published};
+use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::progress::Lines;
@@ -65,7 +66,7 @@ Examples:
   mmtwin verify numa --qemu
   mmtwin verify folios")]
 pub struct Arguments {
-    #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()))]
+    #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()), add = completion::mechanisms())]
     mechanism: String,
 
     /// Run only this workload of pcp (page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2); other

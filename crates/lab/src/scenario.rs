@@ -153,9 +153,9 @@ pub enum ScenarioError {
     /// An argument of --vary that is none.
     #[error("--vary {text}: expected {expected}")]
     Vary { text: String, expected: String },
-    /// A key that cannot be varied.
+    /// A key that cannot be varied, and which one is meant.
     #[error(
-        "--vary {key}: no such key; most like it: {like}; it takes kernel settings, scenario, machine, memory, \
+        "--vary {key}: no such key{like}; it takes kernel settings, scenario, machine, memory, \
          features.MECHANISM.FEATURE, workload.KEY and machine.TABLE.KEY; kernels are given by --variants"
     )]
     UnknownKey { key: String, like: String },

@@ -123,6 +123,17 @@ impl Kind {
         }
     }
 
+    /// The values that have a name or a meaning of their own.
+    pub fn words(&self) -> Vec<String> {
+        let meant = |values: &[(u64, &str)]| values.iter().map(|(value, _)| value.to_string()).collect();
+        match *self {
+            Kind::Integer { least: Limit::At(0), most: Limit::At(1), .. } => vec!["0".into(), "1".into()],
+            Kind::Integer { special: values, .. } | Kind::Bits { bits: values, .. } => meant(values),
+            Kind::Choice(words) => words.iter().map(|word| word.to_string()).collect(),
+            Kind::PowerOfTwo { .. } | Kind::List(_) | Kind::Text(_) => Vec::new(),
+        }
+    }
+
     /// What it takes in words, in a kernel with pages of this size.
     pub fn describe(&self, page_size: PageSize) -> String {
         match *self {

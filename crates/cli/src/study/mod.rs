@@ -4,6 +4,7 @@ pub mod equilibrium;
 pub mod pid_filter;
 
 use crate::arguments::{SweepArguments, SystemArguments};
+use crate::completion;
 use crate::failure::Failure;
 use crate::plot::{self, PlotFile};
 use lab::experiment::Experiment;
@@ -35,6 +36,7 @@ Examples:
   mmtwin study pid-filter --only late-4 --seeds 3")]
 pub struct Arguments {
     /// The study: equilibrium or pid-filter
+    #[arg(add = completion::studies())]
     study: String,
 
     /// Plot the success rates of equilibrium to an SVG or PNG file

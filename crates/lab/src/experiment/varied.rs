@@ -12,11 +12,13 @@
 use crate::scenario::{Scenario, ScenarioError};
 use machine::{Profile, WrongValue};
 use mm::SETTINGS;
-use mm::sysctl::most_like;
+use mm::features::by_name::Feature;
+use mm::sysctl::meant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sim::KernelChoice;
+use sim::{KernelChoice, Workload};
 use std::collections::BTreeMap;
+use workload::keys::{Takes, Value as _};
 
 /// A key with the values that are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,9 +69,12 @@ pub struct Arm {
 }
 
 /// Keys that are neither settings nor keys of files.
+pub const OWN_KEYS: [&str; 3] = [SCENARIO, MACHINE, MEMORY];
 const SCENARIO: &str = "scenario";
 const MACHINE: &str = "machine";
 const MEMORY: &str = "memory";
+/// What precedes keys of the scenario's workload.
+const WORKLOAD: &str = "workload";
 /// What precedes features of the kernel: `features.mglru.types_apart`.
 pub const FEATURES: &str = "features";
 
@@ -125,8 +130,8 @@ impl LevelChange {
             _ => match key.split_once('.') {
                 Some((FEATURES, path)) => LevelChange::Feature(path.into()),
                 Some((MACHINE, key)) => LevelChange::KeyOfMachine(key.into(), toml_value(value)),
-                Some(("workload", _)) => LevelChange::KeyOfScenario(toml_value(value)),
-                _ => return Err(unknown_key(key).into()),
+                Some((WORKLOAD, _)) => LevelChange::KeyOfScenario(toml_value(value)),
+                _ => return Err(unknown_key(key, &keys_of_all()).into()),
             },
         })
     }
@@ -148,12 +153,14 @@ impl LevelChange {
                 KernelChoice::parse(&arm.scenario.series, &arm.variant)?;
             }
             LevelChange::KeyOfScenario(new) => {
-                let text = with_key(&arm.scenario, key, new).ok_or_else(|| unknown_key(key))?;
+                let text = with_key(&arm.scenario, key, new)
+                    .ok_or_else(|| unknown_key(key, &keys_of(&arm.scenario.workload, WORKLOAD)))?;
                 arm.scenario = Scenario::parse(&arm.scenario.name, &text)?;
             }
             LevelChange::KeyOfMachine(key, new) => {
-                let text = with_key(&arm.machine, key, new)
-                    .ok_or_else(|| unknown_key(&format!("{MACHINE}.{key}")))?;
+                let text = with_key(&arm.machine, key, new).ok_or_else(|| {
+                    unknown_key(&format!("{MACHINE}.{key}"), &keys_of(&arm.machine, MACHINE))
+                })?;
                 arm.machine = Profile::parse(&text).map_err(|error| profile_error(key, value, error))?;
             }
         }
@@ -165,10 +172,64 @@ fn profile_error(key: &str, value: &str, error: machine::ProfileError) -> Scenar
     ScenarioError::Profile { place: format!("--vary {key}={value}"), error }
 }
 
-fn unknown_key(key: &str) -> ScenarioError {
-    let settings = SETTINGS.iter().map(|setting| setting.name);
-    let like = most_like(key, settings.chain([SCENARIO, MACHINE, MEMORY]));
+/// The error for a key that is none of some: one of them that it ends, or is much like, is proposed, and no other.
+fn unknown_key(key: &str, keys: &[String]) -> ScenarioError {
+    let ends = |other: &&String| other.strip_suffix(key).is_some_and(|before| before.ends_with(['.', '/']));
+    let like = match keys.iter().find(ends) {
+        Some(whole) => format!(" (do you mean {whole}?)"),
+        None => meant(key, keys.iter().map(String::as_str)),
+    };
     ScenarioError::UnknownKey { key: key.into(), like }
+}
+
+/// All keys but those of machines' files, of whatever scenario.
+fn keys_of_all() -> Vec<String> {
+    let settings = SETTINGS.iter().map(|setting| setting.name.to_string());
+    let own = OWN_KEYS.iter().map(|key| key.to_string());
+    let features = Feature::all().into_iter().map(|feature| format!("{FEATURES}.{}", feature.path));
+    let mut workloads = Vec::new();
+    if let Takes::Kinds(kinds) = Workload::TAKES {
+        for (_, takes) in kinds {
+            let Takes::Table(keys) = takes else { continue };
+            workloads.extend(keys.iter().map(|key| format!("{WORKLOAD}.{}", key.name)));
+        }
+    }
+    settings.chain(own).chain(workloads).chain(features).collect()
+}
+
+/// The keys of a scenario's workload and of a machine's file that can be varied.
+pub fn keys_of_files(scenario: &Scenario, machine: &Profile) -> Vec<String> {
+    let mut keys = keys_of(&scenario.workload, WORKLOAD);
+    keys.extend(keys_of(machine, MACHINE));
+    keys
+}
+
+/// The keys of a table that can be varied, with what precedes them.
+fn keys_of<T: Serialize>(content: &T, above: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    if let Ok(content) = toml::Value::try_from(content) {
+        collect_keys(&content, above, &mut keys);
+    }
+    keys
+}
+
+fn collect_keys(value: &toml::Value, key: &str, keys: &mut Vec<String>) {
+    match value {
+        // A figure has its value and its source.
+        toml::Value::Table(table) if !table.contains_key("value") => {
+            // What a table is of, and where it comes from, is no quantity.
+            for (name, value) in table.iter().filter(|(name, _)| !["kind", "source"].contains(&name.as_str()))
+            {
+                collect_keys(value, &format!("{key}.{name}"), keys);
+            }
+        }
+        toml::Value::Array(entries) if entries.iter().all(toml::Value::is_table) => {
+            for (at, entry) in entries.iter().enumerate() {
+                collect_keys(entry, &format!("{key}.{at}"), keys);
+            }
+        }
+        _ => keys.push(key.into()),
+    }
 }
 
 /// `512MiB`, `16GiB`.
@@ -284,7 +345,11 @@ mod tests {
         for (varied, says) in [
             ("workload.tasks=0", "workload.tasks"),
             ("workload.nothing=1", "workload.nothing"),
-            ("vm.swapiness=1", "vm.swappiness"),
+            ("vm.swapiness=1", "--vary vm.swapiness: no such key (do you mean vm.swappiness?)"),
+            ("tasks=1", "no such key (do you mean workload.tasks?)"),
+            ("workload.task=1", "no such key (do you mean workload.tasks?)"),
+            ("machine.costs.page_clear=1", "no such key (do you mean machine.costs.page_clear_ns?)"),
+            ("xyzzy=1", "no such key; it takes kernel settings"),
             ("variants=6.1,6.12", "--variants"),
             ("memory=16", "16G"),
             ("vm.swappiness", "KEY=V1,V2"),
