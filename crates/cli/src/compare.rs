@@ -13,8 +13,8 @@ use crate::study::hint;
 use crate::sweep::sweep;
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
-use lab::comparison::documents::{self, Document};
-use lab::comparison::{Comparison, MetricSummary, TimeShift};
+use lab::comparison::documents::{self, Document, Paired};
+use lab::comparison::{self, Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::Varied;
 use lab::statistics::Method;
@@ -50,13 +50,15 @@ Examples:
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare page_fault1 --variants 6.12,6.18 --fail-if 'score < -2 %'
   mmtwin compare before.json after.json
+  mmtwin compare results-before results-after
   mmtwin compare my-scenario.toml --json")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
 
-    /// With two files that `run --json` or `compare --json` printed: compare the second with the first
-    #[arg(value_name = "SECOND.json", conflicts_with_all = ["vary", "variants", "machine", "settings"])]
+    /// With two files that `run --json` or `compare --json` printed, or two results directories: compare the second with the first,
+    /// each variant with itself over the seeds that both have
+    #[arg(value_name = "SECOND.json|DIR", conflicts_with_all = ["vary", "variants", "machine", "settings"])]
     second: Option<PathBuf>,
 
     /// Compare the values of a key with the first one; may be given several times
@@ -132,7 +134,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     threshold::keep_within(&arguments.fail_if, &[comparison])
 }
 
-/// Compares two documents, and prints a comparison for each variant that both have.
+/// Compares two documents or two results directories, and prints a comparison for each variant that both have.
 fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure> {
     let read = |path: &Path| {
         let name = path.display().to_string();
@@ -140,9 +142,24 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
             std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
         Document::read(&name, &text).map_err(wrong)
     };
-    let (first, second) = (read(Path::new(arguments.scenario.name()))?, read(second)?);
+    let first = Path::new(arguments.scenario.name());
+    if first.is_dir() != second.is_dir() && first.exists() && second.exists() {
+        let message =
+            format!("{}, {}: give two files, or two results directories", first.display(), second.display());
+        return Err(Failure::input(message));
+    }
+    let (first, second) = (read(first)?, read(second)?);
+        if path.is_dir() {
+            return Ok(Document::of_directory(path)?);
+        }
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
-    let comparisons = documents::compare(&first, &second, at_least).map_err(wrong)?;
+    let Paired { comparisons, left_over } = documents::compare(&first, &second, at_least).map_err(wrong)?;
+    if left_over != [0, 0] {
+        let [first, second] = left_over;
+        terminal::say(format_args!(
+            "note: {first} runs of the first and {second} of the second have no counterpart"
+        ));
+    }
     for Comparison { scenario, metrics, .. } in &comparisons {
         threshold::check(&arguments.fail_if, scenario, metrics.iter().map(|metric| metric.name))?;
     }

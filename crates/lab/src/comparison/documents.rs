@@ -1,20 +1,45 @@
-//! Two documents that `run --json` or `compare --json` printed, as two sides: two builds of mmtwin, or of a kernel tree.
+//! Two documents that `run --json` or `compare --json` printed, or two results directories, as two sides: two builds of mmtwin, or
+//! of a kernel tree.
+//!
+//! ```text
+//!   first                                    second
+//!     kbuild on intel-2s-224, settings ◄────► the same scenario, machine and settings
+//!       6.18  seeds 1 2 3              ◄────►   6.18  seeds 1 2          a comparison over seeds 1 and 2
+//!       6.12  seeds 1 2 3                                                left over
+//! ```
 //!
 //! Variants that both have are compared, each with itself, over the seeds that both have.
 
 use super::{Comparison, Measured, VariantSummary};
+use crate::results::{Measurements, ResultsError, measurements};
 use crate::scenario::Scenario;
 use machine::WrongValue;
 use serde::Deserialize;
 use sim::metric::METRICS;
 use std::collections::BTreeMap;
+use std::path::Path;
 
-/// One side: the name of a file and what is in it.
+/// One side: the name of a file or of a directory, and what is in it.
 pub struct Document {
     name: String,
+    sets: Vec<RunSet>,
+}
+
+/// Runs of a scenario on a machine with the same settings.
+struct RunSet {
     scenario: String,
     machine: String,
+    /// As [`crate::results::Summary::settings`] has them; empty in documents, whose arms are told apart by name.
+    settings: String,
     runs: Vec<RunLine>,
+}
+
+/// What two sides have in common.
+pub struct Paired {
+    /// One for each scenario, machine, settings and variant.
+    pub comparisons: Vec<Comparison>,
+    /// How many runs of each side have no counterpart.
+    pub left_over: [usize; 2],
 }
 
 #[derive(Deserialize)]
@@ -37,6 +62,9 @@ struct RunLine {
     metrics: BTreeMap<String, f64>,
     #[serde(default)]
     cpu_seconds: BTreeMap<String, f64>,
+    /// The build that made it, if that is known.
+    #[serde(default, skip_deserializing)]
+    build: String,
 }
 
 impl Measured for RunLine {
@@ -80,6 +108,7 @@ impl Compared {
                 .filter_map(|(name, of)| Some((name.clone(), *of.values.get(at)?)))
                 .collect(),
             cpu_seconds: BTreeMap::new(),
+            build: String::new(),
         };
         let runs = |arm| self.seeds.iter().enumerate().map(move |(at, &seed)| run(arm, at, seed));
         self.variants.iter().flat_map(runs).collect()
@@ -92,17 +121,69 @@ impl Document {
         let expected = "a document that `mmtwin run --json` or `mmtwin compare --json` printed";
         let wrong = |error: serde_json::Error| WrongValue::new(name, error, expected);
         let Head { schema } = serde_json::from_str(text).map_err(wrong)?;
-        let name = name.to_string();
-        if schema.starts_with("mmtwin-run/") {
+        let (scenario, machine, runs) = if schema.starts_with("mmtwin-run/") {
             let Runs { scenario, machine, runs } = serde_json::from_str(text).map_err(wrong)?;
-            Ok(Document { name, scenario, machine, runs })
+            (scenario, machine, runs)
         } else if schema.starts_with("mmtwin-compare/") {
             let compared: Compared = serde_json::from_str(text).map_err(wrong)?;
             let runs = compared.runs();
-            Ok(Document { name, scenario: compared.scenario, machine: compared.machine, runs })
+            (compared.scenario, compared.machine, runs)
         } else {
-            Err(WrongValue::new(name, format!("schema {schema}"), expected))
+            return Err(WrongValue::new(name, format!("schema {schema}"), expected));
+        };
+        let set = RunSet { scenario, machine, settings: String::new(), runs };
+        Ok(Document { name: name.into(), sets: vec![set] })
+    }
+
+    /// Reads all runs of a results directory.
+    pub fn of_directory(directory: &Path) -> Result<Document, ResultsError> {
+        let mut sets: Vec<RunSet> = Vec::new();
+        for Measurements { summary, metrics, cpu_seconds } in measurements(directory)? {
+            let (variant, seed, build) = (summary.variant, summary.seed, summary.build);
+            let run = RunLine { variant, seed, metrics, cpu_seconds, build };
+            let (scenario, machine, settings) = (summary.scenario, summary.machine, summary.settings);
+            let set = RunSet { scenario, machine, settings, runs: Vec::new() };
+            match sets.iter_mut().find(|other| other.is_of(&set)) {
+                Some(known) => known.runs.push(run),
+                None => sets.push(RunSet { runs: vec![run], ..set }),
+            }
         }
+        Ok(Document { name: directory.display().to_string(), sets })
+    }
+
+    fn count(&self) -> usize {
+        self.sets.iter().map(|set| set.runs.len()).sum()
+    }
+
+    /// Scenarios and machines, for errors.
+    fn has(&self) -> String {
+        let mut names: Vec<String> = self.sets.iter().map(RunSet::name).collect();
+        names.dedup();
+        if names.is_empty() { "no runs".into() } else { names.join(", ") }
+    }
+}
+
+impl RunSet {
+    fn is_of(&self, other: &RunSet) -> bool {
+        (&self.scenario, &self.machine, &self.settings) == (&other.scenario, &other.machine, &other.settings)
+    }
+
+    fn name(&self) -> String {
+        let with = if self.settings.is_empty() { "" } else { " with " };
+        format!("{} on {}{with}{}", self.scenario, self.machine, self.settings)
+    }
+
+    /// The settings by name; what has no name belongs to the value before it.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings: Vec<(String, String)> = Vec::new();
+        for word in self.settings.split_whitespace() {
+            match (word.split_once('='), settings.last_mut()) {
+                (Some((name, value)), _) => settings.push((name.into(), value.into())),
+                (None, Some((_, value))) => *value += &format!(" {word}"),
+                (None, None) => {}
+            }
+        }
+        settings.into_iter().collect()
     }
 
     /// The variants, in the order in which they are there.
@@ -116,59 +197,81 @@ impl Document {
         names
     }
 
-    /// The runs of a variant whose seeds are among these, by seed.
-    fn of(&self, variant: &str, seeds: &[u64]) -> Vec<RunLine> {
-        let has = |run: &&RunLine| run.variant == variant && seeds.contains(&run.seed);
-        let mut runs: Vec<RunLine> = self.runs.iter().filter(has).cloned().collect();
-        runs.sort_by_key(|run| run.seed);
-        runs
-    }
-
-    fn seeds(&self, variant: &str) -> Vec<u64> {
-        self.runs.iter().filter(|run| run.variant == variant).map(|run| run.seed).collect()
+    /// The runs of a variant by seed. Two of one seed are refused, as nobody could say which of them is meant.
+    fn of(&self, variant: &str, place: &str) -> Result<BTreeMap<u64, &RunLine>, WrongValue> {
+        let mut runs: BTreeMap<u64, &RunLine> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.variant == variant) {
+            if let Some(other) = runs.insert(run.seed, run) {
+                let builds = if other.build == run.build {
+                    "of edited scenarios, machines or kernel trees of one name".to_string()
+                } else {
+                    format!("of builds {} and {}", short(&other.build), short(&run.build))
+                };
+                let value = format!("{}, {variant}, seed {} twice, {builds}", self.name(), run.seed);
+                let expected = "one run of each seed: give each build and each edit a directory of its own (--results DIR)";
+                return Err(WrongValue::new(place, value, expected));
+            }
+        }
+        Ok(runs)
     }
 }
 
-/// Compares each variant of `second` with the same one of `first`.
-pub fn compare(first: &Document, second: &Document, at_least: f64) -> Result<Vec<Comparison>, WrongValue> {
-    let refuse = |what: &str, expected: String| Err(WrongValue::new(&second.name, what, expected));
-    if first.scenario != second.scenario || first.machine != second.machine {
-        let expected = format!("runs of {} on {}, as {} has", first.scenario, first.machine, first.name);
-        return refuse(&format!("{} on {}", second.scenario, second.machine), expected);
-    }
-    let theirs = second.variants();
-    let shared: Vec<&str> = first.variants().into_iter().filter(|name| theirs.contains(name)).collect();
-    let scenario = Scenario::load(&first.scenario).ok();
+/// The first digits of a hash.
+fn short(hash: &str) -> &str {
+    hash.get(..8).unwrap_or(hash)
+}
+
+/// Compares each variant of `second` with the same one of `first`, by scenario, machine and settings.
+pub fn compare(first: &Document, second: &Document, at_least: f64) -> Result<Paired, WrongValue> {
     let mut comparisons = Vec::new();
-    for variant in shared {
-        let of_second = second.seeds(variant);
-        let seeds: Vec<u64> =
-            first.seeds(variant).into_iter().filter(|seed| of_second.contains(seed)).collect();
-        let sides = [first.of(variant, &seeds), second.of(variant, &seeds)];
-        if seeds.is_empty() || sides[0].len() != sides[1].len() {
-            continue;
+    for set in &first.sets {
+        let Some(other) = second.sets.iter().find(|other| other.is_of(set)) else { continue };
+        let theirs = other.variants();
+        for variant in set.variants().into_iter().filter(|name| theirs.contains(name)) {
+            let own = set.of(variant, &first.name)?;
+            let others = other.of(variant, &second.name)?;
+            let names = [first, second].map(|side| format!("{variant} of {}", side.name));
+            comparisons.extend(compare_runs(set, [own, others], names, at_least));
         }
-        let names = [first, second].map(|side| format!("{variant} of {}", side.name));
-        let own = || METRICS.iter().map(|metric| metric.name.to_string()).collect();
-        let metrics: Vec<String> = scenario.as_ref().map_or_else(own, |scenario| scenario.metrics.clone());
-        let variants = vec![
-            VariantSummary::new(&names[0], &sides[0], None),
-            VariantSummary::new(&names[1], &sides[1], Some(&sides[0])),
-        ];
-        let paired = sides[0].iter().map(|run| run.seed).collect();
-        comparisons.push(Comparison {
-            scenario: first.scenario.clone(),
-            machine: first.machine.clone(),
-            evidence: scenario.as_ref().map_or(String::new(), |scenario| scenario.evidence.clone()),
-            ..Comparison::of(variants, &metrics, paired, at_least)
-        });
     }
-    if comparisons.is_empty() {
+    let paired: usize = comparisons.iter().map(|comparison: &Comparison| comparison.seeds.len()).sum();
+    if paired == 0 {
         let expected =
-            format!("a variant with a seed that {} has too: {}", first.name, first.variants().join(", "));
-        return refuse(&theirs.join(", "), expected);
+            format!("a scenario, machine, variant and seed that {} has too: {}", first.name, first.has());
+        return Err(WrongValue::new(&second.name, second.has(), expected));
     }
-    Ok(comparisons)
+    Ok(Paired { comparisons, left_over: [first, second].map(|side| side.count() - paired) })
+}
+
+/// Compares the runs of a variant over the seeds that both sides have; none if there is no such seed.
+fn compare_runs(
+    set: &RunSet,
+    sides: [BTreeMap<u64, &RunLine>; 2],
+    names: [String; 2],
+    at_least: f64,
+) -> Option<Comparison> {
+    let seeds: Vec<u64> = sides[0].keys().copied().filter(|seed| sides[1].contains_key(seed)).collect();
+    if seeds.is_empty() {
+        return None;
+    }
+    let paired = |side: &BTreeMap<u64, &RunLine>| -> Vec<RunLine> {
+        seeds.iter().map(|seed| side[seed].clone()).collect()
+    };
+    let [first, second] = [paired(&sides[0]), paired(&sides[1])];
+    let scenario = Scenario::load(&set.scenario).ok();
+    let own = || METRICS.iter().map(|metric| metric.name.to_string()).collect();
+    let metrics: Vec<String> = scenario.as_ref().map_or_else(own, |scenario| scenario.metrics.clone());
+    let variants = vec![
+        VariantSummary::new(&names[0], &first, None),
+        VariantSummary::new(&names[1], &second, Some(&first)),
+    ];
+    Some(Comparison {
+        scenario: set.scenario.clone(),
+        machine: set.machine.clone(),
+        settings: set.settings(),
+        evidence: scenario.map_or(String::new(), |scenario| scenario.evidence),
+        ..Comparison::of(variants, &metrics, seeds, at_least)
+    })
 }
 
 #[cfg(test)]
@@ -189,9 +292,11 @@ mod tests {
 
     #[test]
     fn seeds_that_both_have_are_pairs() {
-        let comparisons =
+        let paired =
             compare(&runs("a.json", &[10.0, 20.0, 30.0, 40.0]), &runs("b.json", &[9.0, 18.0, 27.0]), 0.01);
-        let comparison = &comparisons.unwrap()[0];
+        let Paired { comparisons, left_over } = paired.unwrap();
+        assert_eq!(left_over, [1, 0]);
+        let comparison = &comparisons[0];
         assert_eq!(comparison.seeds, [1, 2, 3]);
         let score = &comparison.variants[1].metrics["score"];
         assert!(
@@ -206,10 +311,25 @@ mod tests {
         assert!(read("{").contains("a.json"));
         assert!(read(r#"{"schema": "mmtwin-list/1"}"#).contains("mmtwin run --json"));
         let mut other = runs("b.json", &[1.0]);
-        other.machine = "large".into();
+        other.sets[0].machine = "large".into();
         let error = compare(&runs("a.json", &[1.0]), &other, 0.0).err().unwrap().to_string();
         assert!(error.contains("b.json") && error.contains("small"), "{error}");
         let none = runs("b.json", &[]);
         assert!(compare(&runs("a.json", &[1.0]), &none, 0.0).is_err());
+        let mut twice = runs("b", &[1.0, 2.0]);
+        for (run, build) in twice.sets[0].runs.iter_mut().zip(["0123456789", "abcdefghij"]) {
+            (run.seed, run.build) = (1, build.into());
+        }
+        let error = compare(&runs("a", &[1.0]), &twice, 0.0).err().unwrap().to_string();
+        assert!(error.contains("seed 1 twice, of builds 01234567 and abcdefgh"), "{error}");
+    }
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        let mut document = runs("a", &[1.0]);
+        document.sets[0].settings = "vm.lowmem_reserve_ratio=256 256 32 0 vm.swappiness=60".into();
+        let settings = document.sets[0].settings();
+        assert_eq!(settings["vm.lowmem_reserve_ratio"], "256 256 32 0");
+        assert_eq!(settings["vm.swappiness"], "60");
     }
 }

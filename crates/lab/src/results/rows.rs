@@ -199,6 +199,24 @@ pub(super) fn description(rows: &Rows) -> Option<&str> {
         .and_then(|(.., row)| row.text)
 }
 
+/// Values by name.
+type Named = BTreeMap<String, f64>;
+
+/// Decodes the metrics of a run and its CPU time by category.
+pub(super) fn measured(rows: &Rows) -> Result<(Named, Named), String> {
+    let (mut metrics, mut cpu_seconds) = (Named::new(), Named::new());
+    for (at, (kind, name, row)) in decoded(rows)?.into_iter().enumerate() {
+        let values = match kind {
+            kind::METRIC => &mut metrics,
+            kind::CPU_SECONDS => &mut cpu_seconds,
+            _ => continue,
+        };
+        let value = row.value.ok_or_else(|| format!("row {at}, {kind} {name}, has no value"))?;
+        values.insert(name.into(), value);
+    }
+    Ok((metrics, cpu_seconds))
+}
+
 /// Decodes the record of `described` from its rows.
 pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, String> {
     let (mut virtual_seconds, mut page_operations) = (None, None);
