@@ -41,11 +41,11 @@ pub fn published() -> impl Iterator<Item = Mechanism> {
 #[derive(Args)]
 pub struct SweepArguments {
     /// Run seeds 1 to N, the same for every variant [default: the scenario's number]
-    #[arg(long, value_name = "N", value_parser = whole::<NonZeroU32>(SEEDS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<NonZeroU32>(SEEDS))]
     pub seeds: Option<NonZeroU32>,
 
     /// Runs in parallel; does not affect results [default: number of CPUs]
-    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     pub jobs: Option<NonZeroUsize>,
 
     /// Results directory; runs whose results are already there are reused
@@ -264,12 +264,12 @@ struct WriteArguments {
     writes: Vec<String>,
 
     /// Fail the Nth allocation for huge pages and their vmemmap (--set fail_page_alloc/nth=N)
-    #[arg(long, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
     fail_alloc: Option<u64>,
 
     /// Fail this fraction of allocations for huge pages and their vmemmap, 0 to 1 (--set
     /// fail_page_alloc/ppm=...)
-    #[arg(long, value_name = "P", value_parser = parse_rate)]
+    #[arg(long, allow_negative_numbers = true, value_name = "P", value_parser = parse_rate)]
     fail_rate: Option<f64>,
 }
 

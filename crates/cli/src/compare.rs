@@ -16,7 +16,7 @@ use crate::terminal;
 use lab::comparison::documents::{self, Document, Paired};
 use lab::comparison::{self, Comparison, MetricSummary, TimeShift};
 use lab::experiment::Experiment;
-use lab::experiment::varied::Varied;
+use lab::experiment::varied::{Arm, Varied};
 use lab::statistics::Method;
 use machine::WrongValue;
 use schemars::JsonSchema;
@@ -66,7 +66,7 @@ pub struct Arguments {
     vary: Vec<String>,
 
     /// Smallest relevant change, in percent of the base [default: 1 %]
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     at_least: Option<f64>,
 
     /// Exit with 1 if a metric of any column differs more than this from the first column, and, with three seeds or more, not by chance, such as
@@ -128,8 +128,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         trees,
         scenario,
     };
-    let metrics = experiment.scenario.metrics.iter().map(String::as_str);
-    threshold::check(&arguments.fail_if, &experiment.scenario.name, metrics)?;
+    let arms = experiment.arms()?;
+    let metrics = comparison::metrics_of(&arms);
+    threshold::check(
+        &arguments.fail_if,
+        &comparison::scenarios_of(&arms),
+        metrics.iter().map(String::as_str),
+    )?;
     let comparison = compare(&experiment, &arguments.sweep, arguments.at_least.unwrap_or(RELEVANT))?;
     threshold::keep_within(&arguments.fail_if, &[comparison])
 }
@@ -138,6 +143,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
 fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure> {
     let read = |path: &Path| {
         let name = path.display().to_string();
+        if path.is_dir() {
+            return Ok(Document::of_directory(path)?);
+        }
         let text =
             std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: {error}")))?;
         Document::read(&name, &text).map_err(wrong)
@@ -149,9 +157,6 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
         return Err(Failure::input(message));
     }
     let (first, second) = (read(first)?, read(second)?);
-        if path.is_dir() {
-            return Ok(Document::of_directory(path)?);
-        }
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
     let Paired { comparisons, left_over } = documents::compare(&first, &second, at_least).map_err(wrong)?;
     if left_over != [0, 0] {
@@ -194,18 +199,28 @@ pub fn compare(
 ) -> Result<Comparison, Failure> {
     let arms = experiment.arms()?;
     let records = sweep(experiment, arguments)?;
-    let comparison = Comparison::new(&experiment.scenario, &arms, &records, at_least);
+    let comparison = Comparison::new(&arms, &records, at_least);
     if arguments.json {
         json::print(&View { comparison: &comparison, results: arguments.results.display().to_string() })?;
         return Ok(comparison);
     }
     terminal::print(&format!(
         "{}{}{}",
-        render(&comparison, &experiment.scenario.description),
+        render(&comparison, &description(&arms)),
         notes(&records),
         hint(&experiment.scenario.name)
     ))?;
     Ok(comparison)
+}
+
+/// What the scenario is, if all arms have the same.
+fn description(arms: &[Arm]) -> String {
+    match arms {
+        [first, others @ ..] if others.iter().all(|arm| arm.scenario.name == first.scenario.name) => {
+            first.scenario.description.clone()
+        }
+        _ => String::new(),
+    }
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -229,7 +244,12 @@ pub fn heading(
     settings: &BTreeMap<String, String>,
 ) -> String {
     let colon = if description.is_empty() { "" } else { ": " };
-    let mut text = format!("{scenario} on {machine}{colon}{description}\nevidence: {evidence}\n");
+    let mut text = format!("{scenario} on {machine}{colon}{description}
+");
+    for line in evidence.lines() {
+        text += &format!("evidence: {line}
+");
+    }
     for (name, value) in settings {
         text += &format!("{name} = {value}\n");
     }

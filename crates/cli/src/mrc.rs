@@ -39,20 +39,20 @@ pub struct Arguments {
     policies: Vec<String>,
 
     /// Memory sizes in pages of 4 KiB, separated by commas
-    #[arg(long, value_name = "PAGES,...", value_delimiter = ',', value_parser = whole::<NonZeroUsize>(SIZES), conflicts_with = "points")]
+    #[arg(long, allow_negative_numbers = true, value_name = "PAGES,...", value_delimiter = ',', value_parser = whole::<NonZeroUsize>(SIZES), conflicts_with = "points")]
     sizes: Vec<NonZeroUsize>,
 
     /// Number of memory sizes if none are given, evenly spaced on a logarithmic scale up to all pages of the
     /// trace
-    #[arg(long, value_name = "N", default_value = "16", value_parser = whole::<NonZeroUsize>(POINTS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value = "16", value_parser = whole::<NonZeroUsize>(POINTS))]
     points: NonZeroUsize,
 
     /// Estimate the curves from random samples of this fraction of the pages (0 to 0.5), with 95 % intervals
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "RATE")]
     sample: Option<f64>,
 
     /// Replays in parallel; does not affect results [default: number of CPUs]
-    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
     /// Write the curves to DIR/mrc.parquet

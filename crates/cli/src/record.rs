@@ -43,7 +43,7 @@ pub struct Arguments {
     page_cache: bool,
 
     /// Size of the kernel's ring buffer in KiB per CPU
-    #[arg(long, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = whole::<u64>(BUFFER_KIB))]
+    #[arg(long, allow_negative_numbers = true, value_name = "KIB", default_value_t = DEFAULT_BUFFER_KIB, value_parser = whole::<u64>(BUFFER_KIB))]
     buffer: u64,
 
     /// Leave out the command line and the names of tasks, devices and inodes

@@ -37,11 +37,11 @@ pub struct Arguments {
     kernel: Vec<String>,
 
     /// Number of copies that run in parallel, each on as many CPUs as the recorded machine has
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<NonZeroUsize>(CPUS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value = "1", value_parser = whole::<NonZeroUsize>(CPUS))]
     copies: NonZeroUsize,
 
     /// Delay between the starts of two copies in virtual microseconds
-    #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u64>(MICROSECONDS.or_none()))]
+    #[arg(long, allow_negative_numbers = true, value_name = "US", default_value_t = 0, value_parser = whole::<u64>(MICROSECONDS.or_none()))]
     stagger_us: u64,
 
     #[command(flatten)]

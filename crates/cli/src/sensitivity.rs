@@ -35,7 +35,7 @@ pub struct Arguments {
     scenario: ScenarioArguments,
 
     /// Runs in parallel; does not affect results [default: number of CPUs]
-    #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
 
     /// Print JSON, see schemas/

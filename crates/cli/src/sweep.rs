@@ -79,6 +79,9 @@ pub fn program() -> Program {
 
 /// Runs `experiment`, except for runs whose results are already in the results directory.
 pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
+    for note in experiment.features_without_effect()? {
+        terminal::say(format_args!("note: {note}"));
+    }
     let made = make(&experiment.runs()?, arguments, "")?;
     made.say(&arguments.results);
     Ok(made.records)

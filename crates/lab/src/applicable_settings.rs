@@ -54,15 +54,24 @@ const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "paging", "numa", 
 
 /// Why a setting does not affect workloads of a kind; `None` if it does.
 pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
-    let subsystem = SETTINGS.iter().find(|other| other.name == setting)?.acts_on;
-    let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem);
-    let heeded = heeded.filter(|heeded| !heeded.kinds.contains(&kind))?;
-    Some(format!(
-        "it is about {}, which workloads of kind {kind} do not use; kinds that do: {}, as in scenario {}",
-        subsystem.name(),
-        heeded.kinds.join(", "),
-        heeded.example
-    ))
+    why_subsystem_unused(SETTINGS.iter().find(|other| other.name == setting)?.acts_on, kind)
+}
+
+/// Why what acts on a subsystem does not affect workloads of a kind; `None` if it does.
+pub(crate) fn why_subsystem_unused(subsystem: Subsystem, kind: &str) -> Option<String> {
+    let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem)?;
+    why_unused(subsystem, heeded.kinds, heeded.example, kind)
+}
+
+/// The same, where the kinds that use the subsystem and a scenario of one of them are known.
+pub(crate) fn why_unused(subsystem: Subsystem, kinds: &[&str], example: &str, kind: &str) -> Option<String> {
+    (!kinds.contains(&kind)).then(|| {
+        format!(
+            "it is about {}, which workloads of kind {kind} do not use; kinds that do: {}, as in scenario {example}",
+            subsystem.name(),
+            kinds.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]

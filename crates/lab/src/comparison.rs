@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Comparison {
     pub scenario: String,
-    /// Its evidence: what its results have been checked against.
+    /// What its results have been checked against; of several scenarios a line each.
     pub evidence: String,
     pub machine: String,
     /// Settings that differ from the kernel's defaults, the same for all variants.
@@ -124,7 +124,7 @@ pub struct CategoryShift {
 impl Comparison {
     /// Compares the records of an experiment with the first of its arms. They come arm by arm, each with the same seeds in the same
     /// order. Changes of less than `at_least`, relative, are not relevant.
-    pub fn new(scenario: &Scenario, arms: &[Arm], records: &[Record], at_least: f64) -> Comparison {
+    pub fn new(arms: &[Arm], records: &[Record], at_least: f64) -> Comparison {
         let seeds = records.len().checked_div(arms.len()).unwrap_or(0);
         let of = |index: usize| &records[index * seeds..(index + 1) * seeds];
         let first = if arms.is_empty() { records } else { of(0) };
@@ -143,17 +143,17 @@ impl Comparison {
         let run = first.first().map(|record| &record.run);
         let settings = run.into_iter().flat_map(|run| &run.settings);
         let settings = settings.filter(|(name, value)| shared(name, value));
-        let machine = run.map_or(scenario.machine.clone(), |run| run.machine.name.clone());
+        let machine = run.map_or(String::new(), |run| run.machine.name.clone());
         let is_shared = records.iter().all(|record| record.run.machine.name == machine);
         Comparison {
-            scenario: scenario.name.clone(),
-            evidence: scenario.evidence.clone(),
+            scenario: scenarios_of(arms),
+            evidence: evidence_of(arms),
             machine: if is_shared { machine } else { "several machines".into() },
             settings: settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
             varied: varied(arms),
             ..Comparison::of(
                 variants,
-                &scenario.metrics,
+                &metrics_of(arms),
                 first.iter().map(|record| record.run.seed).collect(),
                 at_least,
             )
@@ -185,6 +185,45 @@ impl Comparison {
             time: judged.and_then(|by| TimeShift::new(by, &variants)),
             metrics,
             variants,
+        }
+    }
+}
+
+/// The scenarios of arms, each once.
+fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
+    let mut scenarios: Vec<&Scenario> = Vec::new();
+    for Arm { scenario, .. } in arms {
+        if scenarios.iter().all(|other| other.name != scenario.name) {
+            scenarios.push(scenario);
+        }
+    }
+    scenarios
+}
+
+/// The names of the scenarios of arms.
+pub fn scenarios_of(arms: &[Arm]) -> String {
+    let names: Vec<&str> = scenarios(arms).into_iter().map(|scenario| scenario.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// The metrics that the scenarios of arms compare, those of the first one first.
+pub fn metrics_of(arms: &[Arm]) -> Vec<String> {
+    let mut metrics: Vec<String> = Vec::new();
+    for metric in scenarios(arms).into_iter().flat_map(|scenario| &scenario.metrics) {
+        if !metrics.contains(metric) {
+            metrics.push(metric.clone());
+        }
+    }
+    metrics
+}
+
+fn evidence_of(arms: &[Arm]) -> String {
+    match &scenarios(arms)[..] {
+        [one] => one.evidence.clone(),
+        several => {
+            let lines: Vec<String> =
+                several.iter().map(|scenario| format!("{}: {}", scenario.name, scenario.evidence)).collect();
+            lines.join("\n")
         }
     }
 }

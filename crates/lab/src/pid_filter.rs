@@ -158,7 +158,7 @@ pub struct Cell {
 
 /// The cells of an arm: each variant against the first.
 pub fn cells(experiment: &Experiment, records: &[Record]) -> Result<Vec<Cell>, ExperimentError> {
-    let comparison = Comparison::new(&experiment.scenario, &experiment.arms()?, records, 0.0);
+    let comparison = Comparison::new(&experiment.arms()?, records, 0.0);
     let cell = |variant: &VariantSummary| {
         let change = |metric: Metric| variant.metrics.get(metric.name)?.change;
         Some(Cell {

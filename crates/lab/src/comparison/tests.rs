@@ -27,7 +27,7 @@ fn compare(metrics: &[&str], values: &[(&str, [f64; 3])]) -> Comparison {
     experiment.scenario.metrics = metrics.iter().map(|name| name.to_string()).collect();
     experiment.variants = values.iter().map(|(name, _)| name.to_string()).collect();
     let arms = experiment.arms().unwrap();
-    Comparison::new(&experiment.scenario, &arms, &records(&arms, values), 0.01)
+    Comparison::new(&arms, &records(&arms, values), 0.01)
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn runs_and_results_go_by_the_present_name_of_a_variant() {
     assert_eq!(former.runs().unwrap(), present.runs().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let records = former.sweep(&results_in(directory.path()), 1, &simulate, &|_| {}).unwrap();
-    let comparison = Comparison::new(&former.scenario, &former.arms().unwrap(), &records, 0.0);
+    let comparison = Comparison::new(&former.arms().unwrap(), &records, 0.0);
     assert_eq!(comparison.variants[0].name, "pcp-base");
     assert_eq!(comparison.seeds, [1, 2]);
     let error = experiment(&["base", "pcp-base"], 1).runs().unwrap_err().to_string();
