@@ -7,9 +7,9 @@ use mm::allocator::request::Effort;
 use mm::huge_memory::features::{Allocation, Candidates, FolioFeatures, FolioSize, Search};
 use mm::huge_memory::orders::Orders;
 use mm::huge_memory::policy::{
-    Advice, Disabled, Failure, PmdStep, Userfault, VmaState, after_failure, allowed_orders, beside_full,
-    candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused, pmd_step,
-    runs_khugepaged, window,
+    Advice, Disabled, Failure, PmdStep, Unmapped, Userfault, VmaState, after_failure, allowed_orders,
+    beside_full, candidates, defers_split, effort, fitting, is_reused, is_thp_eligible, is_underused,
+    pmd_step, runs_khugepaged, window,
 };
 use mm::huge_memory::settings::{Defrag, Enabled, Khugepaged, Mode, ThpSettings};
 use mm::{Series, Settings};
@@ -334,9 +334,12 @@ fn who_writes_in_place_after_fork() {
 
 #[test]
 fn what_waits_to_be_split() {
-    assert!(defers_split(4, 1, 15, false));
-    assert!(!defers_split(4, 16, 0, false), "no page of it is mapped");
-    assert!(!defers_split(4, 0, 16, false) && !defers_split(4, 1, 15, true) && !defers_split(0, 1, 0, false));
+    let partly = Unmapped { order: 4, lost: 1, mapped: 15, in_swap_cache: false };
+    assert!(defers_split(partly));
+    assert!(!defers_split(Unmapped { lost: 16, mapped: 0, ..partly }), "no page of it is mapped");
+    assert!(!defers_split(Unmapped { lost: 0, mapped: 16, ..partly }));
+    assert!(!defers_split(Unmapped { in_swap_cache: true, ..partly }));
+    assert!(!defers_split(Unmapped { order: 0, mapped: 0, ..partly }));
     for (size, order) in SIZES_OF_HUGE_PAGES {
         let pages = 1 << order;
         let of = |max_ptes_none, zeroes| {

@@ -107,13 +107,21 @@ pub(super) fn command(program: &[String]) -> Command {
     let mut command = Command::new(name);
     command.args(words);
     // SAFETY: this is a single system call, and nothing else happens between fork and exec.
-    unsafe { command.pre_exec(|| allow_large_folios(false)) };
+    unsafe { command.pre_exec(disallow_large_folios) };
     command
 }
 
-/// Allows or disallows large folios in this process and its future children.
-pub(super) fn allow_large_folios(allow: bool) -> io::Result<()> {
-    let disable = libc::c_ulong::from(!allow);
+/// Allows large folios in this process and its future children.
+fn allow_large_folios() -> io::Result<()> {
+    set_thp_disable(0)
+}
+
+/// Disallows large folios in this process and its future children.
+pub(super) fn disallow_large_folios() -> io::Result<()> {
+    set_thp_disable(1)
+}
+
+fn set_thp_disable(disable: libc::c_ulong) -> io::Result<()> {
     let none: libc::c_ulong = 0;
     // SAFETY: this affects the size of pages, not the contents of memory.
     checked(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disable, none, none, none) })
@@ -121,9 +129,9 @@ pub(super) fn allow_large_folios(allow: bool) -> io::Result<()> {
 
 /// Runs `action` with large folios allowed.
 fn with_large_folios<T>(action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    allow_large_folios(true)?;
+    allow_large_folios()?;
     let result = action();
-    allow_large_folios(false)?;
+    disallow_large_folios()?;
     result
 }
 
@@ -148,6 +156,10 @@ struct Child {
 /// Converts a return value of -1 to the error in errno.
 fn checked(result: libc::c_int) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn no_child() -> io::Error {
+    io::Error::other("there is no child")
 }
 
 fn minor_faults() -> u64 {
@@ -196,21 +208,9 @@ impl Program {
 
     fn answer(&mut self, order: Order) -> io::Result<Answer> {
         let (start, length) = self.area;
-        let bytes = |pages: &Range<u64>| {
-            let range = pages.start as usize * PAGE..pages.end as usize * PAGE;
-            if range.end > length || range.start > range.end {
-                return Err(io::Error::other("pages outside of the VMA"));
-            }
-            Ok((start + range.start, range.len()))
-        };
         let mut answer = Answer::default();
         match order {
-            Order::Clear => {
-                for start in self.reservations.drain(..) {
-                    // SAFETY: there are no references to the contents of the previous VMA.
-                    checked(unsafe { libc::munmap(start as *mut libc::c_void, RESERVATION + HUGE) })?;
-                }
-            }
+            Order::Clear => self.unmap_all()?,
             Order::Map { offset, pages, advice } => self.map(offset, pages, advice)?,
             Order::Populate => {
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -218,9 +218,10 @@ impl Program {
                 answer = self.watched(|| map(start, length, protection, flags).map(drop))?;
             }
             Order::Touch { pages, write } => {
-                pages.iter().try_for_each(|&page| bytes(&(page..page + 1)).map(drop))?;
+                pages.iter().try_for_each(|&page| self.bytes(&(page..page + 1)).map(drop))?;
+                let touch = if write { store } else { load };
                 answer = self.watched(|| {
-                    touch(start, &pages, write);
+                    touch(start, &pages);
                     Ok(())
                 })?;
             }
@@ -230,40 +231,66 @@ impl Program {
                 answer = self.watched(lock)?;
             }
             Order::Drop(pages) => {
-                let (at, length) = bytes(&pages)?;
+                let (at, length) = self.bytes(&pages)?;
                 // SAFETY: the range is within the VMA, to which there are no references.
                 checked(unsafe { libc::madvise(at as *mut libc::c_void, length, libc::MADV_DONTNEED) })?;
             }
-            Order::Split(pages) => {
-                let (at, length) = bytes(&(0..pages))?;
-                let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-                // SAFETY: as above.
-                checked(unsafe { libc::mprotect(at as *mut libc::c_void, length, rights) })?;
-                self.first_part = pages;
-            }
+            Order::Split(pages) => self.split(pages)?,
             Order::Fork => self.fork()?,
-            Order::Exit => {
-                let child = self.child.take().ok_or_else(|| io::Error::other("there is no child"))?;
-                drop(child.orders);
-                // SAFETY: the PID is that of a child that nobody else waits for.
-                checked(unsafe { libc::waitpid(child.pid, std::ptr::null_mut(), 0) })?;
-            }
+            Order::Exit => self.wait_for_child()?,
             Order::Layout => {
                 let pages = self.pages()?;
                 (answer.layout, answer.folios) = (layout(&pages), folios(&pages));
             }
             Order::Smaps => (answer.rss_kib, answer.eligible) = self.smaps()?,
-            Order::Child(order) => {
-                let child = self.child.as_mut().ok_or_else(|| io::Error::other("there is no child"))?;
-                let mut line = serde_json::to_string(&order)?;
-                line.push('\n');
-                child.orders.write_all(line.as_bytes())?;
-                line.clear();
-                child.answers.read_line(&mut line)?;
-                answer = serde_json::from_str(&line)?;
-            }
+            Order::Child(order) => answer = self.ask_child(&order)?,
         }
         Ok(answer)
+    }
+
+    /// Address and length of some pages of the VMA.
+    fn bytes(&self, pages: &Range<u64>) -> io::Result<(usize, usize)> {
+        let (start, length) = self.area;
+        let range = pages.start as usize * PAGE..pages.end as usize * PAGE;
+        if range.end > length || range.start > range.end {
+            return Err(io::Error::other("pages outside of the VMA"));
+        }
+        Ok((start + range.start, range.len()))
+    }
+
+    fn unmap_all(&mut self) -> io::Result<()> {
+        for start in self.reservations.drain(..) {
+            // SAFETY: there are no references to the contents of the previous VMA.
+            checked(unsafe { libc::munmap(start as *mut libc::c_void, RESERVATION + HUGE) })?;
+        }
+        Ok(())
+    }
+
+    fn split(&mut self, pages: u64) -> io::Result<()> {
+        let (at, length) = self.bytes(&(0..pages))?;
+        let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: the range is within the VMA, and stays readable and writable.
+        checked(unsafe { libc::mprotect(at as *mut libc::c_void, length, rights) })?;
+        self.first_part = pages;
+        Ok(())
+    }
+
+    fn ask_child(&mut self, order: &Order) -> io::Result<Answer> {
+        let child = self.child.as_mut().ok_or_else(no_child)?;
+        let mut line = serde_json::to_string(order)?;
+        line.push('\n');
+        child.orders.write_all(line.as_bytes())?;
+        line.clear();
+        child.answers.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    fn wait_for_child(&mut self) -> io::Result<()> {
+        let child = self.child.take().ok_or_else(no_child)?;
+        // The child exits at the end of its orders.
+        drop(child.orders);
+        // SAFETY: the PID is that of a child that nobody else waits for.
+        checked(unsafe { libc::waitpid(child.pid, std::ptr::null_mut(), 0) })
     }
 
     fn map(&mut self, offset: u64, pages: u64, advice: Advice) -> io::Result<()> {
@@ -406,25 +433,31 @@ impl Program {
 
 /// The number of page faults during `action`.
 fn counted(action: impl FnOnce() -> io::Result<()>) -> io::Result<u64> {
-    // Populates the stack that getrusage will use; after a fork, this also copies it for this process.
-    touch(0, std::hint::black_box(&[]), true);
+    // Populates the stack and the code that will be used; after a fork, this also copies the stack for this process.
+    store(0, std::hint::black_box(&[]));
+    load(0, std::hint::black_box(&[]));
     minor_faults();
     let before = minor_faults();
     action()?;
     Ok(minor_faults() - before)
 }
 
+/// Stores to pages of the VMA at `start`.
 #[inline(never)]
-fn touch(start: usize, pages: &[u64], write: bool) {
+fn store(start: usize, pages: &[u64]) {
     for page in pages {
         let at = (start + *page as usize * PAGE) as *mut u8;
-        // SAFETY: the caller has checked that the page is in the VMA, which is readable and writable.
-        unsafe {
-            if write {
-                at.write_volatile(1)
-            } else {
-                std::hint::black_box(at.read_volatile());
-            }
-        }
+        // SAFETY: the caller has checked that the page is in the VMA, which is writable.
+        unsafe { at.write_volatile(1) };
+    }
+}
+
+/// Loads from pages of the VMA at `start`.
+#[inline(never)]
+fn load(start: usize, pages: &[u64]) {
+    for page in pages {
+        let at = (start + *page as usize * PAGE) as *const u8;
+        // SAFETY: the caller has checked that the page is in the VMA, which is readable.
+        std::hint::black_box(unsafe { at.read_volatile() });
     }
 }

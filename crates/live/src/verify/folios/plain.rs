@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use mm::huge_memory::orders::Orders;
-use mm::huge_memory::policy::{self, PmdStep, VmaState};
+use mm::huge_memory::policy::{self, PmdStep, Unmapped, VmaState};
 use mm::page::PMD_ORDER;
 use mm::{Features, Settings};
 
@@ -233,7 +233,8 @@ impl PlainMemory {
             let folio = &mut self.folios[id];
             let order = folio.order;
             let mapped = folio.mapped.iter().filter(|&&mapped| mapped > 0).count() as u32;
-            if policy::defers_split(order, lost, mapped, false) && !folio.waits_for_split {
+            let unmapped = Unmapped { order, lost, mapped, in_swap_cache: false };
+            if policy::defers_split(unmapped) && !folio.waits_for_split {
                 folio.waits_for_split = true;
                 self.count(order, "split_deferred", 1);
                 self.count(order, "nr_anon_partially_mapped", 1);

@@ -239,7 +239,7 @@ impl RunningKernel {
         }
         max_ptes_none.set("0").map_err(|source| failed(MAX_PTES_NONE, source))?;
         // This process's own large folios would be counted too.
-        memory::allow_large_folios(false).map_err(|source| failed("PR_SET_THP_DISABLE", source))?;
+        memory::disallow_large_folios().map_err(|source| failed("PR_SET_THP_DISABLE", source))?;
         let mut command = memory::command(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(|source| failed(&program[0], source))?;

@@ -52,7 +52,24 @@ pub fn run<M: Memory>(
     configuration: &Configuration,
     case: &Case,
 ) -> Result<Outcome, M::Error> {
-    let populates = case.operation == Operation::Populate;
+    prepare(memory, configuration, case)?;
+    let pages = case.touch.order(case.pages);
+    let before = memory.statistics()?;
+    let mut outcome = Outcome::default();
+    use_alone(memory, case, &pages, &mut outcome)?;
+    let mut between = memory.statistics()?;
+    if let Some(fork) = Fork::of(&case.operation) {
+        between = use_forked(memory, fork, &pages, between, &mut outcome)?;
+    }
+    outcome.statistics = change(&before, &between);
+    (outcome.rss_kib, outcome.eligible) = memory.smaps()?;
+    outcome.layout = memory.layout(Process::Parent)?;
+    Ok(outcome)
+}
+
+/// Maps the VMA and populates the pages that are to be there at the start, with small pages, and then enables the sizes of the
+/// configuration.
+fn prepare<M: Memory>(memory: &mut M, configuration: &Configuration, case: &Case) -> Result<(), M::Error> {
     let nothing = Configuration {
         name: String::new(),
         enabled: configuration.enabled.clone(),
@@ -63,68 +80,95 @@ pub fn run<M: Memory>(
     };
     memory.clear()?;
     memory.configure(&nothing)?;
-    if !populates {
+    if case.operation != Operation::Populate {
         memory.map(case, false)?;
     }
     memory.touch(Process::Parent, &case.prepopulated, true)?;
-    memory.configure(configuration)?;
-    let pages = case.touch.order(case.pages);
-    let before = memory.statistics()?;
-    let mut outcome = Outcome::default();
+    memory.configure(configuration)
+}
+
+/// What the parent does before it forks, if it does.
+fn use_alone<M: Memory>(
+    memory: &mut M,
+    case: &Case,
+    pages: &[u64],
+    outcome: &mut Outcome,
+) -> Result<(), M::Error> {
     let parent = Process::Parent;
     match &case.operation {
         Operation::Populate => outcome.faults = memory.map(case, true)?,
         Operation::Lock => outcome.faults = memory.lock()?,
-        Operation::Read => outcome.faults = memory.touch(parent, &pages, false)?,
+        Operation::Read => outcome.faults = memory.touch(parent, pages, false)?,
         Operation::ReadWrite => {
-            outcome.faults = memory.touch(parent, &pages, false)? + memory.touch(parent, &pages, true)?;
+            outcome.faults = memory.touch(parent, pages, false)? + memory.touch(parent, pages, true)?;
         }
         Operation::ReadHalfWrite => {
             let half: Vec<u64> = (0..case.pages / 2).collect();
-            outcome.faults = memory.touch(parent, &half, false)? + memory.touch(parent, &pages, true)?;
+            outcome.faults = memory.touch(parent, &half, false)? + memory.touch(parent, pages, true)?;
         }
         Operation::Drop(range) => {
-            outcome.faults = memory.touch(parent, &pages, true)?;
+            outcome.faults = memory.touch(parent, pages, true)?;
             memory.drop_pages(range.clone())?;
             outcome.first_layout = memory.layout(parent)?;
             outcome.faults += memory.touch(parent, &range.clone().collect::<Vec<_>>(), true)?;
         }
         Operation::Split(first) => {
             memory.split(*first)?;
-            outcome.faults = memory.touch(parent, &pages, true)?;
+            outcome.faults = memory.touch(parent, pages, true)?;
         }
         Operation::ForkChildAlone => {}
         Operation::Write
         | Operation::ForkChildWrites
         | Operation::ForkChildGone
-        | Operation::ForkChildAlive => outcome.faults = memory.touch(parent, &pages, true)?,
+        | Operation::ForkChildAlive => outcome.faults = memory.touch(parent, pages, true)?,
     }
-    let mut between = memory.statistics()?;
-    let forks = match case.operation {
-        Operation::ForkChildWrites | Operation::ForkChildAlone => Some((Process::Child, true)),
-        Operation::ForkChildGone => Some((parent, false)),
-        Operation::ForkChildAlive => Some((parent, true)),
-        _ => None,
-    };
-    if let Some((writer, alive)) = forks {
-        outcome.first_layout = memory.layout(parent)?;
-        memory.fork()?;
-        if !alive {
-            memory.exit()?;
-            between = memory.statistics()?;
-        }
-        outcome.second_faults = memory.touch(writer, &pages, true)?;
-        if writer == Process::Child {
-            outcome.second_layout = memory.layout(Process::Child)?;
-            memory.exit()?;
-        }
-        outcome.second_statistics = change(&between, &memory.statistics()?);
-        if writer == parent && alive {
-            memory.exit()?;
-        }
+    Ok(())
+}
+
+/// What follows a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fork {
+    /// The process that writes.
+    writer: Process,
+    /// Whether the child is still there then.
+    child_lives: bool,
+}
+
+impl Fork {
+    fn of(operation: &Operation) -> Option<Fork> {
+        let (writer, child_lives) = match operation {
+            Operation::ForkChildWrites | Operation::ForkChildAlone => (Process::Child, true),
+            Operation::ForkChildGone => (Process::Parent, false),
+            Operation::ForkChildAlive => (Process::Parent, true),
+            _ => return None,
+        };
+        Some(Fork { writer, child_lives })
     }
-    outcome.statistics = change(&before, &between);
-    (outcome.rss_kib, outcome.eligible) = memory.smaps()?;
-    outcome.layout = memory.layout(parent)?;
-    Ok(outcome)
+}
+
+/// Forks and writes to the pages. `between`: the counters before; returns those from which the second part counts.
+fn use_forked<M: Memory>(
+    memory: &mut M,
+    fork: Fork,
+    pages: &[u64],
+    mut between: Statistics,
+    outcome: &mut Outcome,
+) -> Result<Statistics, M::Error> {
+    let Fork { writer, child_lives } = fork;
+    outcome.first_layout = memory.layout(Process::Parent)?;
+    memory.fork()?;
+    if !child_lives {
+        memory.exit()?;
+        between = memory.statistics()?;
+    }
+    outcome.second_faults = memory.touch(writer, pages, true)?;
+    if writer == Process::Child {
+        outcome.second_layout = memory.layout(Process::Child)?;
+        memory.exit()?;
+    }
+    outcome.second_statistics = change(&between, &memory.statistics()?);
+    if writer == Process::Parent && child_lives {
+        memory.exit()?;
+    }
+    Ok(between)
 }

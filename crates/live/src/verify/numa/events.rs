@@ -108,75 +108,103 @@ struct Begun {
 /// init with huge pages, is not judged.
 pub fn compose(events: &[Event], threads: &[u32]) -> Result<Composed, String> {
     let start = events.first().map_or(0, |event| event.time);
-    let mut composed = Composed::default();
-    let mut begun: BTreeMap<u32, Begun> = BTreeMap::new();
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
+    let mut decisions = Vec::new();
     for (number, event) in events.iter().enumerate() {
         let time = (event.time - start) / 1000;
-        let values = &event.values;
-        let wrong = || format!("`{}` of thread {} says {values:?}", event.of.name, event.tid);
-        let node = |value: u64| u8::try_from(value).map_err(|_| wrong());
-        if event.of.kind != Kind::Decision && !threads.contains(&event.tid) {
-            continue;
+        if event.of.kind == Kind::Decision {
+            let fields = event.of.fields.iter().zip(&event.values);
+            let fields = fields.map(|(name, &value)| (name.to_string(), value));
+            decisions.push(Decision::new(time, event.cpu, event.tid, event.of.name, fields));
+        } else if threads.contains(&event.tid) {
+            faults.add(number, time, event)?;
         }
-        let own = begun.get_mut(&event.tid);
+    }
+    let Faults { mut ended, incomplete, .. } = faults;
+    ended.sort_unstable_by_key(|&(begun, _)| begun);
+    let faults = ended.into_iter().map(|(_, fault)| fault).collect();
+    Ok(Composed { faults, decisions, incomplete })
+}
+
+impl Event {
+    fn wrong(&self) -> String {
+        format!("`{}` of thread {} says {:?}", self.of.name, self.tid, self.values)
+    }
+
+    fn node(&self, value: u64) -> Result<u8, String> {
+        u8::try_from(value).map_err(|_| self.wrong())
+    }
+}
+
+/// Hint faults that are put together.
+#[derive(Default)]
+struct Faults {
+    /// The fault that each thread is in.
+    begun: BTreeMap<u32, Begun>,
+    /// With the number of the event that each began with.
+    ended: Vec<(usize, Fault)>,
+    /// Those whose beginning is not there.
+    incomplete: u64,
+}
+
+impl Faults {
+    /// Adds event `number`, which was at `time`.
+    fn add(&mut self, number: usize, time: u64, event: &Event) -> Result<(), String> {
+        let [first, second, ..] = event.values;
         match event.of.kind {
             Kind::Misplaced => {
-                begun.insert(event.tid, Begun { number, page: values[0] >> 12, ..Begun::default() });
+                self.begun.insert(event.tid, Begun { number, page: first >> 12, ..Begun::default() });
             }
             Kind::Filter => {
-                if let Some(own) = own {
-                    own.asked = Some((values[0], values[1]));
+                if let Some(own) = self.begun.get_mut(&event.tid) {
+                    own.asked = Some((first, second));
                 }
             }
             Kind::FilterAnswer => {
-                if let Some(own) = own
+                if let Some(own) = self.begun.get_mut(&event.tid)
                     && let Some((source, cpu)) = own.asked
                 {
-                    let cpu = u16::try_from(cpu).map_err(|_| wrong())?;
-                    own.filter = Some(Filter { source: node(source)?, cpu, answer: values[0] != 0 });
+                    let cpu = u16::try_from(cpu).map_err(|_| event.wrong())?;
+                    own.filter = Some(Filter { source: event.node(source)?, cpu, answer: first != 0 });
                 }
             }
             Kind::MisplacedAnswer => {
-                if let Some(own) = own {
+                if let Some(own) = self.begun.get_mut(&event.tid) {
                     // Minus one: it stays.
-                    own.misplaced = Some(if values[0] as i64 == -1 { None } else { Some(node(values[0])?) });
+                    own.misplaced = Some(if first as i64 == -1 { None } else { Some(event.node(first)?) });
                 }
             }
-            Kind::Fault => {
-                let whole = begun.remove(&event.tid).and_then(|own| Some((own, own.misplaced?)));
-                let Some((own, misplaced)) =
-                    whole.filter(|(own, _)| own.asked.is_some() == own.filter.is_some())
-                else {
-                    composed.incomplete += 1;
-                    continue;
-                };
-                let [last, on, pages, flags, ..] = *values;
-                let pages = u32::try_from(pages).ok().filter(|&pages| is_of_a_folio(pages.into()));
-                let fault = Fault {
-                    time,
-                    cpu: event.cpu,
-                    tid: event.tid,
-                    page: own.page,
-                    misplaced,
-                    filter: own.filter,
-                    last: last as u32,
-                    node: node(on)?,
-                    flags: u8::try_from(flags).map_err(|_| wrong())?,
-                    pages: pages.ok_or_else(wrong)?,
-                };
-                faults.push((own.number, fault));
-            }
-            Kind::Decision => {
-                let fields = event.of.fields.iter().zip(values);
-                let fields = fields.map(|(name, &value)| (name.to_string(), value));
-                composed.decisions.push(Decision::new(time, event.cpu, event.tid, event.of.name, fields));
-            }
+            Kind::Fault => self.end(time, event)?,
+            Kind::Decision => {}
         }
+        Ok(())
     }
-    faults.sort_unstable_by_key(|&(begun, _)| begun);
-    composed.faults.extend(faults.into_iter().map(|(_, fault)| fault));
-    Ok(composed)
+
+    /// A thread counts its fault.
+    fn end(&mut self, time: u64, event: &Event) -> Result<(), String> {
+        let whole = self.begun.remove(&event.tid).and_then(|own| Some((own, own.misplaced?)));
+        let Some((own, misplaced)) = whole.filter(|(own, _)| own.asked.is_some() == own.filter.is_some())
+        else {
+            self.incomplete += 1;
+            return Ok(());
+        };
+        let [last, on, pages, flags, ..] = event.values;
+        let pages = u32::try_from(pages).ok().filter(|&pages| is_of_a_folio(pages.into()));
+        let fault = Fault {
+            time,
+            cpu: event.cpu,
+            tid: event.tid,
+            page: own.page,
+            misplaced,
+            filter: own.filter,
+            last: last as u32,
+            node: event.node(on)?,
+            flags: u8::try_from(flags).map_err(|_| event.wrong())?,
+            pages: pages.ok_or_else(|| event.wrong())?,
+        };
+        self.ended.push((own.number, fault));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -174,15 +174,20 @@ impl Judge<'_> {
         let task = self.task(fault.tid);
         self.spaces[space].advance(fault.time);
         self.running[usize::from(fault.cpu)] = Some(fault.tid);
+        let known = self.spaces[space].last.get(&fault.first_page()).copied().unwrap_or(Cpupid::UNSET);
+        self.count("who was there last", known == Cpupid::from_bits(fault.last));
+        self.compare_filter(fault, task);
+        self.note_access(fault, space);
+        self.compare_placement(fault, task, space);
+    }
+
+    /// Compares whether the page may move, and where to.
+    fn compare_filter(&mut self, fault: &Fault, task: TaskId) {
         let here = self.node(fault.filter.map_or(fault.cpu, |filter| filter.cpu));
         let last = Cpupid::from_bits(fault.last);
-        let flags = FaultFlags(fault.flags);
-
-        let known = self.spaces[space].last.get(&fault.first_page()).copied().unwrap_or(Cpupid::UNSET);
-        self.count("who was there last", known == last);
         let page = match fault.filter {
             Some(filter) => Node(filter.source),
-            None if flags.has(FaultFlags::FAULT_LOCAL) => here,
+            None if FaultFlags(fault.flags).has(FaultFlags::FAULT_LOCAL) => here,
             None => Node(fault.node),
         };
         let mut asked = None;
@@ -214,23 +219,32 @@ impl Judge<'_> {
             let equal = asked == Some(filter.answer) && target.map(|node| node.0) == fault.misplaced;
             self.count("filter's answer", equal);
         }
+    }
+
+    /// Notes who is known to have used the folio from now on.
+    fn note_access(&mut self, fault: &Fault, space: usize) {
+        let f = &self.features.numa;
+        let has_moved = FaultFlags(fault.flags).has(FaultFlags::MIGRATED);
         let now_there = match fault.filter {
-            Some(_) if flags.has(FaultFlags::MIGRATED) && !self.features.numa.migration_keeps_cpupid => {
-                Cpupid::UNSET
-            }
+            Some(_) if has_moved && !migration::keeps_cpupid_within_tier(f) => Cpupid::UNSET,
             Some(filter) => Cpupid::new(Cpu(filter.cpu), fault.tid),
-            None => last,
+            None => Cpupid::from_bits(fault.last),
         };
         let of = &mut self.spaces[space];
         of.last.insert(fault.first_page(), now_there);
-        of.vmas.touched(&self.features.numa, fault.page, fault.tid);
+        of.vmas.touched(f, fault.page, fault.tid);
+    }
 
+    /// Compares what the fault does to the thread: its preferred node, and whether it wants to move there.
+    fn compare_placement(&mut self, fault: &Fault, task: TaskId, space: usize) {
+        let last = Cpupid::from_bits(fault.last);
+        let cpus = self.recording.node_of_cpu.len();
         let counted = CountedFault {
             last,
             node: Node(fault.node),
             cpu_node: Node(self.recording.node_of_cpu[usize::from(fault.cpu)]),
             pages: fault.pages.into(),
-            flags,
+            flags: FaultFlags(fault.flags),
         };
         let taken = self.taken.entry(fault.tid).or_default();
         let number = std::mem::replace(taken, *taken + 1);

@@ -86,42 +86,18 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
     let others = Arc::new(Barrier::new(own.len()));
     let began = Arc::new(OnceLock::new());
     let mut threads = Vec::new();
-    for thread in own {
-        let mut program = start(&spec, cpus)?;
-        let (begin, others, began) = (begin.clone(), others.clone(), began.clone());
-        let (areas, nodes) = (areas.clone(), nodes.to_vec());
-        let work = move || -> io::Result<()> {
+    for number in own {
+        let (begin, began) = (begin.clone(), began.clone());
+        let mut thread = Thread {
+            number,
+            program: start(&spec, cpus)?,
+            areas: areas.clone(),
+            nodes: nodes.to_vec(),
+            others: others.clone(),
+        };
+        let work = move || {
             begin.wait();
-            let began: &Instant = began.get_or_init(Instant::now);
-            let mut passes = 0;
-            // The kernel sees who looks at the clock.
-            let now = |program: &Program| match program.reads_clock(thread) {
-                true => began.elapsed().as_nanos() as u64,
-                false => 0,
-            };
-            while let Some(operation) = program.next(thread, now(&program)) {
-                match operation {
-                    Operation::Stream { area, first, pages, .. } => {
-                        areas[area as usize].store(first, pages, passes);
-                    }
-                    Operation::Touch { area, page, .. } => areas[area as usize].store(page, 1, passes),
-                    Operation::Compute { .. } => {}
-                    Operation::Pin(to) => bind(&nodes, to)?,
-                    Operation::Barrier => {
-                        others.wait();
-                    }
-                    Operation::TransactionEnd => passes += 1,
-                    Operation::Map { .. }
-                    | Operation::Mmap { .. }
-                    | Operation::Release { .. }
-                    | Operation::Exec
-                    | Operation::SetMempolicy(_)
-                    | Operation::SystemCalls { .. } => {
-                        return Err(io::Error::other(format!("{operation:?}: no process here does that")));
-                    }
-                }
-            }
-            Ok(())
+            thread.run(began.get_or_init(Instant::now))
         };
         threads.push(thread::Builder::new().stack_size(STACK).spawn(work)?);
     }
@@ -134,6 +110,54 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
         thread.join().map_err(|_| io::Error::other("a thread panicked"))??;
     }
     Ok(())
+}
+
+/// A thread of the program, and what it shares with the others of its process.
+struct Thread {
+    number: usize,
+    /// Only this thread's operations are taken from it.
+    program: Program,
+    areas: Vec<Area>,
+    /// The CPUs of each node.
+    nodes: Vec<Vec<usize>>,
+    others: Arc<Barrier>,
+}
+
+impl Thread {
+    /// Does what the program says; `began` is the start of the process.
+    fn run(&mut self, began: &Instant) -> io::Result<()> {
+        let mut passes = 0;
+        while let Some(operation) = self.next(began) {
+            match operation {
+                Operation::Stream { area, first, pages, .. } => {
+                    self.areas[area as usize].store(first, pages, passes);
+                }
+                Operation::Touch { area, page, .. } => self.areas[area as usize].store(page, 1, passes),
+                Operation::Compute { .. } => {}
+                Operation::Pin(to) => bind(&self.nodes, to)?,
+                Operation::Barrier => {
+                    self.others.wait();
+                }
+                Operation::TransactionEnd => passes += 1,
+                Operation::Map { .. }
+                | Operation::Mmap { .. }
+                | Operation::Release { .. }
+                | Operation::Exec
+                | Operation::SetMempolicy(_)
+                | Operation::SystemCalls { .. } => {
+                    return Err(io::Error::other(format!("{operation:?}: no process here does that")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next operation. The clock is read only where the program does, as the kernel sees who reads it.
+    fn next(&mut self, began: &Instant) -> Option<Operation> {
+        let reads_clock = self.program.reads_clock(self.number);
+        let now = if reads_clock { began.elapsed().as_nanos() as u64 } else { 0 };
+        self.program.next(self.number, now)
+    }
 }
 
 fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<Program> {

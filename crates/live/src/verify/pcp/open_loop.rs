@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use mm::page::PAGEBLOCK_ORDER;
 use mm::pcp::is_order_allowed;
+use mm::pcp::policy::Pageset;
 use mm::{MigrateType, ZoneType};
 use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::history::{History, is_order};
 use super::replay::{Replay, ReplayZone};
-use crate::recordings::{Hidden, Record, Recording};
+use crate::recordings::{Hidden, Record, Recording, State, ZoneDescription};
 use crate::verify::{Cause, Causes, Entry, VerifyError, features};
 
 /// Whether the twin is told what no tracepoint shows.
@@ -29,17 +30,8 @@ pub fn open_loop(recording: &Recording, annotated: Annotated) -> Result<Vec<Entr
     let description = &recording.description;
     let features = features(&recording.name, &description.kernel)?;
     let history = History::load(recording)?;
-    let kinds = description.zones.iter().map(|zone| kind(&zone.name));
-    let zones = description.zones.iter().zip(kinds).map(|(zone, kind)| ReplayZone {
-        kind,
-        node: 0,
-        pages: zone.pages.0..zone.pages.1,
-        managed: zone.managed,
-        batch: zone.batch,
-        high_min: zone.high_min,
-        high_max: zone.high_max,
-    });
-    let replay = Replay::new(features, description.cpus, zones.collect(), history.first_types());
+    let zones = description.zones.iter().map(zone).collect();
+    let replay = Replay::new(features, description.cpus, zones, history.first_types());
     let states: BTreeMap<_, _> = recording.states()?.iter().map(|state| (state.record, *state)).collect();
     let hidden: BTreeMap<_, _> = match annotated {
         Annotated::No => BTreeMap::new(),
@@ -58,12 +50,7 @@ pub fn open_loop(recording: &Recording, annotated: Annotated) -> Result<Vec<Entr
             Record::ListsEnd { cpu, zone } => {
                 if cpu < description.cpus && usize::from(zone) < description.zones.len() {
                     if let Some(state) = states.get(&number) {
-                        let pageset = demand.replay.pageset(cpu, zone.into());
-                        pageset.high = state.high;
-                        pageset.free_count = state.free_count;
-                        pageset.alloc_factor = state.alloc_factor;
-                        pageset.prev_free_high_order = state.flags & 1 != 0;
-                        pageset.free_high_batch = state.flags & 2 != 0;
+                        take_over(demand.replay.pageset(cpu, zone.into()), state);
                     }
                     // Zones come in ascending order: the last one completes the CPU.
                     if usize::from(zone) + 1 == description.zones.len() {
@@ -89,6 +76,28 @@ pub fn open_loop(recording: &Recording, annotated: Annotated) -> Result<Vec<Entr
         ),
         Entry::new(&recording.name, format!("drained pages{suffix}"), drained, replay.drained(), causes),
     ])
+}
+
+/// The twin's zone for a recorded one.
+fn zone(zone: &ZoneDescription) -> ReplayZone {
+    ReplayZone {
+        kind: kind(&zone.name),
+        node: 0,
+        pages: zone.pages.0..zone.pages.1,
+        managed: zone.managed,
+        batch: zone.batch,
+        high_min: zone.high_min,
+        high_max: zone.high_max,
+    }
+}
+
+/// Puts a pageset into the recorded state.
+fn take_over(pageset: &mut Pageset, state: &State) {
+    pageset.high = state.high;
+    pageset.free_count = state.free_count;
+    pageset.alloc_factor = state.alloc_factor;
+    pageset.prev_free_high_order = state.flags & 1 != 0;
+    pageset.free_high_batch = state.flags & 2 != 0;
 }
 
 /// The kind of zone of that name in /proc/zoneinfo.

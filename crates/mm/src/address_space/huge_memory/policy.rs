@@ -369,9 +369,20 @@ pub fn is_reused(f: &FolioFeatures, one_entry: bool, exclusive: bool, whole: boo
     exclusive || whole && (one_entry || f.reuses_exclusive)
 }
 
-/// Whether a folio is queued for a deferred split, now that `lost` of its pages have lost their last mapping
-/// and `mapped` mappings remain.
-pub fn defers_split(order: u8, lost: u32, mapped: u32, in_swap_cache: bool) -> bool {
+/// An anonymous folio after some of its pages were unmapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmapped {
+    pub order: u8,
+    /// Pages that have lost their last mapping.
+    pub lost: u32,
+    /// Mappings that remain.
+    pub mapped: u32,
+    pub in_swap_cache: bool,
+}
+
+/// Whether a folio is queued for a deferred split.
+pub fn defers_split(folio: Unmapped) -> bool {
+    let Unmapped { order, lost, mapped, in_swap_cache } = folio;
     order >= 2 && lost > 0 && mapped > 0 && !in_swap_cache
 }
 

@@ -13,7 +13,7 @@
 //! In the kernel: `deferred_split_folio`, `deferred_split_scan`, `thp_underused`, `__folio_split` in mm/huge_memory.c,
 //! `try_to_map_unused_to_zeropage` in mm/migrate.c.
 
-use super::policy::{self, MapsAfterSplit, defers_split, is_underused, splits_underused};
+use super::policy::{self, MapsAfterSplit, Unmapped, defers_split, is_underused, splits_underused};
 use super::stats::{MthpStat, MthpStats};
 use crate::account::Category;
 use crate::address_space::{Mappings, Pte, PteNumber};
@@ -169,8 +169,9 @@ impl Kernel<'_> {
     pub(crate) fn note_partial_unmap(&mut self, id: FolioId, lost: u32) {
         let flags = self.parts.lrus.folios.flags[id];
         let order = flags.order();
+        let mapped = self.parts.lrus.folios[id].mapcount.into();
         let in_swap_cache = flags.has(FolioFlags::SWAPCACHE);
-        if !defers_split(order, lost, self.parts.lrus.folios[id].mapcount.into(), in_swap_cache)
+        if !defers_split(Unmapped { order, lost, mapped, in_swap_cache })
             || flags.has(FolioFlags::PARTIALLY_MAPPED) && flags.has(FolioFlags::DEFERRED_SPLIT)
         {
             return;

@@ -110,7 +110,12 @@ pub fn is_looked_at(f: &NumaFeatures, pages: u64, is_huge_entry: bool) -> bool {
 /// Whether a folio keeps its cpupid when it migrates. Between fast and slow memory it does not, because
 /// folios in slow memory store a time instead; in 6.12 it never does.
 pub fn keeps_cpupid(f: &NumaFeatures, changes_tier: bool) -> bool {
-    f.migration_keeps_cpupid && !changes_tier
+    keeps_cpupid_within_tier(f) && !changes_tier
+}
+
+/// Whether a folio keeps its cpupid when it migrates to memory that is as fast.
+pub fn keeps_cpupid_within_tier(f: &NumaFeatures) -> bool {
+    f.migration_keeps_cpupid
 }
 
 /// Whether a thread that finds the page being migrated releases the page-table lock between checking the PTE
