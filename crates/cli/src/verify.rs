@@ -11,6 +11,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::published::TablesError;
 use live::recordings::default_directory;
+use live::verify::numa::{ChoiceError, SECONDS, SECONDS_TO_CHOOSE, Selection};
 use live::verify::{Asked, By, Cases, Cause, Entry, Report, Verification, verification};
 use mm::Mechanism;
 use schemars::JsonSchema;
@@ -40,8 +41,15 @@ readahead: a file is read in several ways, and loaded from and stored to through
 access, the pages that were read in are compared, and for each case the number of page faults.
 
 numa: programs run on several nodes. The decisions on each NUMA hinting fault and each scan pass are
-compared. With --qemu, each kernel boots twice for each program: once to record every decision, once
-to record the effect of the decisions over time.
+compared. With --qemu, each kernel boots three times for each program: once to record the effect of
+the decisions over time, and twice to record every decision, with small pages and with huge ones.
+--program runs only one of numa01, numa01tl, numa02 and pinmove, or a program of your own: a .toml
+file with the keys of a scenario's [workload.program], such as
+  kind = \"numa02\"
+  threads = 4
+  mib = 32
+  loops = 1000
+  main_touches_first = true
 
 folios: memory is mapped in VMAs of many sizes and touched in many ways, with several sizes of large
 folios enabled. The resulting folios, the number of page faults and the kernel's counters are
@@ -64,6 +72,8 @@ Examples:
   mmtwin verify readahead
   mmtwin verify numa --recorded
   mmtwin verify numa --qemu
+  mmtwin verify numa --qemu --program numa02 --seconds 4
+  mmtwin verify numa --qemu --program mine.toml
   mmtwin verify folios")]
 pub struct Arguments {
     #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()), add = completion::mechanisms())]
@@ -79,13 +89,24 @@ pub struct Arguments {
     recorded: bool,
 
     /// Compare with Debian's kernels 6.1, 6.12 and 6.18, emulated by QEMU (only reclaim and numa); takes a
-    /// quarter of an hour and a download
+    /// quarter of an hour or more, and a download
     #[arg(long, conflicts_with_all = ["recorded", "recordings"])]
     qemu: bool,
 
     /// With --qemu: boot all kernels again, even if they were recorded before
     #[arg(long, requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
     fresh: bool,
+
+    /// With --qemu: run only this program of numa (numa01, numa01tl, numa02 or pinmove), or the one in this
+    /// .toml file, which has the keys of a scenario's [workload.program]
+    #[arg(long, value_name = "NAME|FILE", requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
+    program: Option<String>,
+
+    #[arg(long, value_name = "N", requires = "qemu", conflicts_with_all = ["recorded", "recordings"],
+        help = format!("With --qemu: run each program of numa for N seconds, {least} to {most} [default: {SECONDS}]; \
+                        decisions are recorded for half as long",
+                       least = SECONDS_TO_CHOOSE.start(), most = SECONDS_TO_CHOOSE.end()))]
+    seconds: Option<u64>,
 
     /// Directory of the recordings [default: those in the source tree]
     #[arg(long, value_name = "DIR")]
@@ -177,12 +198,30 @@ impl Arguments {
             let message = format!("--workload: {name} has no workloads to choose from; only pcp has");
             return Err(Failure::input(message));
         }
+        let numa = self.selection(mechanism)?;
         let workload =
             |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
         Ok(Asked {
             program: std::env::current_exe().context("cannot find the path of this program")?,
             workloads: self.workloads.iter().map(workload).collect::<Result<_, _>>()?,
             recordings: self.recordings.clone().unwrap_or_else(default_directory),
+            numa,
+        })
+    }
+
+    /// The programs that emulated kernels run, and for how long.
+    fn selection(&self, mechanism: Mechanism) -> Result<Selection, Failure> {
+        let given = [("--program", self.program.is_some()), ("--seconds", self.seconds.is_some())];
+        if let Some((option, _)) = given.into_iter().find(|&(_, given)| given)
+            && mechanism != Mechanism::Numa
+        {
+            let message =
+                format!("{option}: {} has no programs to choose from; only numa has", mechanism.name());
+            return Err(Failure::input(message));
+        }
+        Selection::new(self.program.as_deref(), self.seconds).map_err(|error| {
+            let option = if matches!(error, ChoiceError::Seconds(_)) { "--seconds" } else { "--program" };
+            Failure::input(format!("{option}: {error}"))
         })
     }
 }

@@ -22,6 +22,8 @@
 
 mod parse;
 
+pub use parse::{parse_program, wrong_value};
+
 use crate::applicable_settings::why_not_applicable;
 use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;

@@ -47,10 +47,12 @@ pub enum Guest {
     },
     /// Run a program on several NUMA nodes
     Numa {
-        /// Name of the program
+        /// Name or file of the program
         program: String,
         /// What is recorded of it
         watched: numa::Watched,
+        /// Run time in seconds
+        seconds: u64,
     },
 }
 
@@ -58,7 +60,7 @@ pub enum Guest {
 pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
     qemu::guest::serve(|| match guest {
         Guest::Reclaim { sequence, lru } => reclaim::in_guest(sequence, *lru),
-        Guest::Numa { program, watched } => numa::in_guest(program, *watched),
+        Guest::Numa { program, watched, seconds } => numa::in_guest(program, *watched, *seconds),
     })
     .context("the emulated machine")?;
     Ok(())
@@ -67,7 +69,7 @@ pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
 /// One process of a program for `mmtwin verify numa --qemu`.
 #[derive(clap::Args)]
 pub struct NumaProcessArguments {
-    /// Name of the program
+    /// Name or file of the program
     program: String,
     /// Number of the process
     number: u32,

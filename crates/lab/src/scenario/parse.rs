@@ -107,14 +107,36 @@ fn first_wrong_number(value: &DeValue, key: &str, takes: Takes) -> Option<WrongV
     }
 }
 
+/// The error for a wrong value in `text`, with its line where the key stands there; `place` is what the text is called.
+pub fn wrong_value(place: &str, text: &str, wrong: WrongValue) -> ScenarioError {
+    let WrongValue { key, value, expected } = wrong;
+    let line = line_of(text, &key).map_or(String::new(), |line| format!("line {line}: "));
+    ScenarioError::OutOfRange(WrongValue::new(format!("{place}: {line}{key}"), shown(&value), expected))
+}
+
+/// Reads and checks a file that has the keys of a scenario's `[workload.program]` and nothing else; `place` is named in errors.
+pub fn parse_program(place: &str, text: &str) -> Result<ProgramSpec, ScenarioError> {
+    let refuse = |wrong: WrongValue| wrong_value(place, text, wrong);
+    let error = match toml::from_str::<ProgramSpec>(text) {
+        Ok(program) => return program.check().map(|()| program).map_err(refuse),
+        Err(error) => error,
+    };
+    let Ok(document) = DeTable::parse(text) else {
+        return Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() });
+    };
+    let table = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
+    if let Some(number) = first_wrong_number(table.get_ref(), "", ProgramSpec::TAKES) {
+        return Err(refuse(number));
+    }
+    let mut error = place_in(table, ProgramSpec::error_in).unwrap_or(error);
+    error.set_input(Some(text));
+    Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() })
+}
+
 impl Scenario {
     /// Reads and checks a scenario; `place` is named in errors.
     pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let refuse = |key: &str, value: String, expected: String| {
-            let line = line_of(text, key).map_or(String::new(), |line| format!("line {line}: "));
-            Err(ScenarioError::OutOfRange(WrongValue::new(format!("{place}: {line}{key}"), value, expected)))
-        };
-        let refused = |error: WrongValue| refuse(&error.key, shown(&error.value), error.expected);
+        let refused = |wrong: WrongValue| Err(wrong_value(place, text, wrong));
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {
@@ -131,8 +153,8 @@ impl Scenario {
             return refused(error);
         }
         if scenario.metrics.is_empty() {
-            let expected = "at least one of those that `mmtwin list metrics` shows".into();
-            return refuse("metrics", "[]".into(), expected);
+            let expected = "at least one of those that `mmtwin list metrics` shows";
+            return refused(WrongValue::new("metrics", "[]", expected));
         }
         let asked = |error: ScenarioError| {
             let key = match error {
@@ -158,7 +180,7 @@ impl Scenario {
         }
         if let Some(unknown) = scenario.metrics.iter().find(|name| Metric::find(name).is_none()) {
             let known = list(METRICS.iter().map(|metric| metric.name));
-            return refuse("metrics", unknown.clone(), format!("one of {known}"));
+            return refused(WrongValue::new("metrics", unknown, format!("one of {known}")));
         }
         let kind = scenario.workload.kind();
         let never = |metric: &Metric| metric.why_not_measured(kind).is_some();

@@ -5,6 +5,7 @@
 //!   /usr/lib/.../libc.so.6 ...   the libraries that are mapped into it, at the same paths as on the host
 //!   /lib64/ld-linux-x86-64.so.2  the dynamic loader, at the path that the program names
 //!   /brd.ko, /disk               the module of a RAM disk, and the contents of that disk
+//!   /mine.toml                   what else a boot is given
 //! ```
 //!
 //! An archive in cpio's "newc" format, sorted by name and without times, so that equal files give equal
@@ -29,7 +30,16 @@ pub const DISK_KIB: u64 = 8 << 10;
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-pub fn write(kernel: &KernelFiles, path: &Path) -> Result<(), QemuError> {
+/// A file that init finds in the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenFile {
+    /// Its path there.
+    pub path: PathBuf,
+    pub content: String,
+}
+
+/// Writes the archive; `given` are files that this boot needs besides.
+pub fn write(kernel: &KernelFiles, given: &[GivenFile], path: &Path) -> Result<(), QemuError> {
     let mut files = BTreeMap::new();
     let program = std::env::current_exe().map_err(file_error(Path::new("/proc/self/exe")))?;
     for library in libraries(&program)? {
@@ -61,6 +71,9 @@ pub fn write(kernel: &KernelFiles, path: &Path) -> Result<(), QemuError> {
     }
     for (name, source) in &files {
         entry(name, ModeFileType::Regular, &fs::read(source).map_err(file_error(source))?)?;
+    }
+    for file in given {
+        entry(&file.path, ModeFileType::Regular, file.content.as_bytes())?;
     }
     trailer(archive).and_then(|mut archive| archive.flush()).map_err(error)
 }
@@ -119,7 +132,8 @@ mod tests {
         let kernel = KernelFiles { package: "some".into(), vmlinuz: brd.clone(), brd };
         let archives = ["a", "b"].map(|name| {
             let path = place.path().join(name);
-            match write(&kernel, &path) {
+            let given = GivenFile { path: "/mine.toml".into(), content: "kind".into() };
+            match write(&kernel, &[given], &path) {
                 Err(error @ QemuError::Missing { .. }) => {
                     eprintln!("skipped: {error}");
                     None
@@ -134,6 +148,7 @@ mod tests {
         assert!(a == b, "two archives of the same files differ");
         let contents = contents(&a);
         assert_eq!(contents["brd"], 6);
+        assert_eq!(contents["mine.toml"], 4);
         assert_eq!(contents["disk"], (DISK_KIB << 10) as u32);
         assert!(contents["init"] > 100_000);
         let libraries = libraries(&std::env::current_exe().unwrap()).unwrap();

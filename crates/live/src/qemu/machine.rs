@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Cache, Emulator, KernelFiles, QemuError, file_error, initramfs};
+use super::{Cache, Emulator, GivenFile, KernelFiles, QemuError, file_error, initramfs};
 
 /// Time limit for a guest.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -48,6 +48,15 @@ pub struct Machine {
     pub kernel_options: String,
 }
 
+/// What init of a guest is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// Its arguments.
+    pub words: &'a [&'a str],
+    /// Files that it finds there.
+    pub given: &'a [GivenFile],
+}
+
 /// A file that the guest created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
@@ -57,21 +66,21 @@ pub struct GuestFile {
 }
 
 impl Machine {
-    /// Boots `kernel` in `emulator` with this program as init and `words` as its arguments, and returns the
+    /// Boots `kernel` in `emulator` with this program as init, which is given `task`, and returns the
     /// files that the guest sends. The guest's console goes to the file `console`; temporary files are in
     /// `cache`. If `interrupted` returns true, the machine is stopped.
     pub fn run(
         &self,
         emulator: &Emulator,
         kernel: &KernelFiles,
-        words: &[&str],
+        task: Task,
         console: &Path,
         cache: &Cache,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<GuestFile>, QemuError> {
         let place = cache.unfinished()?;
         let [archive, results] = ["initramfs", "results"].map(|name| place.path().join(name));
-        initramfs::write(kernel, &archive)?;
+        initramfs::write(kernel, task.given, &archive)?;
         let serial = |path: &Path| format!("file:{}", path.display());
         let mut command = emulator.command()?;
         command.args(REPEATABLE);
@@ -80,7 +89,7 @@ impl Machine {
         command.args(self.node_options());
         command.args(["-serial", &serial(console), "-serial", &serial(&results)]);
         command.arg("-kernel").arg(&kernel.vmlinuz).arg("-initrd").arg(&archive);
-        let options = [KERNEL_OPTIONS, &self.kernel_options, "--", &words.join(" ")];
+        let options = [KERNEL_OPTIONS, &self.kernel_options, "--", &task.words.join(" ")];
         command.args(["-append", &options.join(" ")]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().map_err(file_error(Path::new("qemu-system-x86_64")))?;

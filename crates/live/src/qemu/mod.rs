@@ -33,7 +33,8 @@ mod machine;
 mod packages;
 
 pub use emulator::Emulator;
-pub use machine::{GuestFile, Machine};
+pub use initramfs::GivenFile;
+pub use machine::{GuestFile, Machine, Task};
 pub use packages::{KERNELS, Kernel, KernelFiles};
 
 /// Why a kernel cannot be emulated; the message says what to do about it.

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Report, VerifyError, failed};
-use crate::qemu::{Cache, Emulator, KERNELS, Kernel, KernelFiles, Machine, QemuError};
+use crate::qemu::{Cache, Emulator, GivenFile, KERNELS, Kernel, KernelFiles, Machine, QemuError, Task};
 use crate::record::interruption::Interruption;
 
 /// The hidden subcommand for init of an emulated machine; a mechanism and the arguments of a [`Boot`] follow.
@@ -26,7 +26,7 @@ pub(super) fn words_in_guest(word: &str) -> [String; 2] {
 }
 
 /// Opens the recording that a boot has left in a directory; also returns its name for the report.
-pub type Open<R> = fn(&Boot, &Kernel, &Path) -> Result<(String, R), VerifyError>;
+pub type Open<R> = Box<dyn Fn(&Boot, &Kernel, &Path) -> Result<(String, R), VerifyError>>;
 
 /// The boots of a mechanism.
 pub struct Boots<R> {
@@ -43,7 +43,9 @@ pub struct Boot {
     /// Directory of the recording: one for many boots, and a subdirectory for this one.
     pub place: [String; 2],
     /// Arguments of init.
-    pub words: Vec<&'static str>,
+    pub words: Vec<String>,
+    /// Files that init finds in the guest.
+    pub given: Vec<GivenFile>,
 }
 
 /// Boots kernels on one kind of machine.
@@ -99,12 +101,11 @@ impl Emulation {
         self.cache.path().join(directory).join(&bootable.files.package).join(case)
     }
 
-    /// Boots a kernel for one case with `words` as arguments of init, and puts its files into `place`, unless
-    /// they are there. Returns whether they are there now; if not, the notes of `report` have the reason.
+    /// Boots a kernel for one case, with `task` for init, and puts its files into `place`, unless they are there. Returns whether they are there now; if not, the notes of `report` have the reason.
     pub fn boot(
         &mut self,
         bootable: &Bootable,
-        words: &[&str],
+        task: Task,
         place: &Path,
         report: &mut Report,
     ) -> Result<bool, VerifyError> {
@@ -112,7 +113,7 @@ impl Emulation {
             self.reused += 1;
             return Ok(true);
         }
-        match self.try_boot(bootable, words, place) {
+        match self.try_boot(bootable, task, place) {
             Ok(()) => Ok(true),
             Err(QemuError::Interrupted) => Err(VerifyError::Interrupted),
             Err(error) => {
@@ -122,7 +123,7 @@ impl Emulation {
         }
     }
 
-    fn try_boot(&self, bootable: &Bootable, words: &[&str], place: &Path) -> Result<(), QemuError> {
+    fn try_boot(&self, bootable: &Bootable, task: Task, place: &Path) -> Result<(), QemuError> {
         let io = |source| QemuError::File { path: place.to_path_buf(), source };
         // A directory without this extension is complete.
         let unfinished = place.with_extension("unfinished");
@@ -133,7 +134,7 @@ impl Emulation {
         let console = unfinished.join("console.txt");
         let Bootable { files, emulator, .. } = bootable;
         for file in
-            self.machine.run(emulator, files, words, &console, &self.cache, &|| self.interruption.asked())?
+            self.machine.run(emulator, files, task, &console, &self.cache, &|| self.interruption.asked())?
         {
             fs::write(unfinished.join(file.name), file.content).map_err(io)?;
         }

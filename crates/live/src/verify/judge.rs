@@ -20,8 +20,10 @@ use std::path::{Path, PathBuf};
 use mm::{Features, Mechanism};
 
 use super::emulation::{Boots, Emulation, GUEST};
+use super::numa::Selection;
 use super::pcp::programs::Program;
 use super::{Bound, Cases, Entry, Report, VerifyError, features};
+use crate::qemu::Task;
 use crate::recordings::RecordingError;
 use crate::snapshot;
 
@@ -50,6 +52,8 @@ pub struct Asked {
     pub workloads: Vec<Program>,
     /// Directory of the recordings.
     pub recordings: PathBuf,
+    /// The programs of `numa` that emulated kernels run.
+    pub numa: Selection,
 }
 
 impl Asked {
@@ -96,7 +100,7 @@ pub trait Judge: Default {
     fn recorder() -> Result<Recorder<Self>, String>;
 
     /// The cases for emulated kernels, if there are any.
-    fn boots() -> Option<Boots<Self::Recording>> {
+    fn boots(_: &Asked) -> Option<Boots<Self::Recording>> {
         None
     }
 
@@ -185,15 +189,22 @@ impl Hearing<'_> {
         }
     }
 
-    fn hear_emulated<J: Judge>(&mut self, judge: &mut J, fresh: bool) -> Result<(), VerifyError> {
-        let Boots { machine, boots, open } = J::boots().ok_or(VerifyError::NotEmulated(J::MECHANISM))?;
+    fn hear_emulated<J: Judge>(
+        &mut self,
+        judge: &mut J,
+        asked: &Asked,
+        fresh: bool,
+    ) -> Result<(), VerifyError> {
+        let Boots { machine, boots, open } = J::boots(asked).ok_or(VerifyError::NotEmulated(J::MECHANISM))?;
         let mut emulation = Emulation::open(machine, fresh)?;
         for bootable in emulation.kernels(&mut self.report, self.progress) {
             for boot in &boots {
                 (self.progress)(&format!("emulating Linux {}: {}", bootable.kernel.release, boot.name));
                 let place = emulation.place(&bootable, boot);
-                let words = [&[GUEST, J::MECHANISM.name()], &boot.words[..]].concat();
-                if emulation.boot(&bootable, &words, &place, &mut self.report)? {
+                let of_boot = boot.words.iter().map(String::as_str);
+                let words: Vec<&str> = [GUEST, J::MECHANISM.name()].into_iter().chain(of_boot).collect();
+                let task = Task { words: &words, given: &boot.given };
+                if emulation.boot(&bootable, task, &place, &mut self.report)? {
                     let (name, recording) = open(boot, &bootable.kernel, &place)?;
                     self.hear_recording(judge, &name, &recording)?;
                 }
@@ -220,7 +231,7 @@ impl Verification {
             mechanism: J::MECHANISM,
             compared: J::COMPARED,
             bound: J::BOUND,
-            is_emulated: J::boots().is_some(),
+            is_emulated: J::boots(&Asked::default()).is_some(),
             verify: verify::<J>,
         }
     }
@@ -240,7 +251,7 @@ fn verify<J: Judge>(by: By, asked: &Asked, progress: Progress) -> Result<Report,
             let reason = "asked for with --recorded".into();
             hearing.hear_recordings(&mut judge, &asked.recordings, reason)?;
         }
-        By::Emulation { fresh } => hearing.hear_emulated(&mut judge, fresh)?,
+        By::Emulation { fresh } => hearing.hear_emulated(&mut judge, asked, fresh)?,
     }
     let Hearing { mut report, kernels, .. } = hearing;
     report.kernel = kernels.join(", ");

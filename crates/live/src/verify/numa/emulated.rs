@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   for each kernel x program
-//!     boot it (emulation), two nodes, with this program as init, called with `guest numa PROGRAM trajectory`
+//!     boot it (emulation), two nodes, with this program as init, called with `guest numa PROGRAM trajectory SECONDS`
 //!       there: observer runs the program, guest sends the table
 //!     the twin runs it too: after every two seconds, what both have counted and where memory is
-//!     boot it once more, `guest numa PROGRAM decisions`
+//!     boot it once more, `guest numa PROGRAM decisions SECONDS`, and again with huge pages
 //!       there: tracing records every decision, guest sends the recording
 //!     judge: each of them against what the twin decides there
 //! ```
@@ -22,7 +22,7 @@ use std::str::FromStr;
 
 use mm::Mechanism;
 
-use super::programs::{PROGRAMS, SECONDS};
+use super::programs::{Chosen, Pages, Selection, threads};
 use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::{NUMA_PROCESS, Recorded, observer, tracing, twin};
@@ -47,15 +47,26 @@ pub enum Watched {
     Trajectory,
     /// Every decision.
     Decisions,
+    /// The same where memory is huge pages.
+    HugePageDecisions,
 }
 
 impl Watched {
-    const ALL: [Watched; 2] = [Watched::Trajectory, Watched::Decisions];
+    const ALL: [Watched; 3] = [Watched::Trajectory, Watched::Decisions, Watched::HugePageDecisions];
 
     fn name(self) -> &'static str {
         match self {
             Watched::Trajectory => "trajectory",
             Watched::Decisions => "decisions",
+            Watched::HugePageDecisions => "huge-page-decisions",
+        }
+    }
+
+    /// How long it takes of a program that runs for some seconds: buffers for decisions are full after some more.
+    fn seconds(self, of: u64) -> u64 {
+        match self {
+            Watched::Trajectory => of,
+            Watched::Decisions | Watched::HugePageDecisions => of.div_ceil(2),
         }
     }
 
@@ -64,7 +75,7 @@ impl Watched {
         let mechanism = Mechanism::Numa.name();
         match self {
             Watched::Trajectory => mechanism.into(),
-            Watched::Decisions => format!("{mechanism}-decisions"),
+            Watched::Decisions | Watched::HugePageDecisions => format!("{mechanism}-{}", self.name()),
         }
     }
 }
@@ -74,36 +85,46 @@ impl FromStr for Watched {
 
     fn from_str(name: &str) -> Result<Watched, String> {
         let found = Watched::ALL.into_iter().find(|watched| watched.name() == name);
-        found.ok_or_else(|| format!("no boot is for `{name}`; there are trajectory and decisions"))
+        let all = Watched::ALL.map(Watched::name).join(", ");
+        found.ok_or_else(|| format!("no boot is for `{name}`; there are {all}"))
     }
 }
 
-/// A boot for each program, and one more for its decisions.
-pub fn boots() -> Boots<Recorded> {
+/// A boot for each program, and one more for its decisions with each kind of pages.
+pub fn boots(selection: &Selection) -> Boots<Recorded> {
     let (memory_mib, cpus, nodes, instruction_shift) = MACHINE;
     let kernel_options = String::new();
     let machine = qemu::Machine { memory_mib, cpus, nodes, instruction_shift, kernel_options };
     let of_programs = |watched: Watched| {
-        PROGRAMS.into_iter().map(move |name| Boot {
-            name: format!("{name}, {}", watched.name()),
-            place: [watched.directory(), name.into()],
-            words: vec![name, watched.name()],
+        selection.programs.iter().map(move |program| Boot {
+            name: format!("{}, {}", program.name(), watched.name()),
+            place: [watched.directory(), program.key(selection.seconds)],
+            words: vec![
+                program.word(),
+                watched.name().into(),
+                watched.seconds(selection.seconds).to_string(),
+            ],
+            given: program.given().into_iter().collect(),
         })
     };
-    Boots { machine, boots: Watched::ALL.into_iter().flat_map(of_programs).collect(), open }
+    let boots = Watched::ALL.into_iter().flat_map(of_programs).collect();
+    let selection = selection.clone();
+    Boots { machine, boots, open: Box::new(move |boot, _, place| open(&selection, boot, place)) }
 }
 
 /// What a boot was for says what it has left.
-fn open(boot: &Boot, _: &qemu::Kernel, place: &Path) -> Result<(String, Recorded), VerifyError> {
-    let [_, program] = &boot.place;
-    if boot.words[1] == Watched::Trajectory.name() {
-        let run = EmulatedRun::open(program, place)?;
-        return Ok((format!("Linux {}: {program}", run.kernel), Recorded::Emulated(run)));
+fn open(selection: &Selection, boot: &Boot, place: &Path) -> Result<(String, Recorded), VerifyError> {
+    let [word, watched, _] = &boot.words[..] else { unreachable!("a program, what is watched, and seconds") };
+    let program = selection.programs.iter().find(|program| program.word() == *word);
+    let program = program.expect("boots are of the selected programs");
+    if *watched == Watched::Trajectory.name() {
+        let run = EmulatedRun::open(program, selection.seconds, place)?;
+        return Ok((format!("Linux {}: {}", run.kernel, program.name()), Recorded::Emulated(run)));
     }
     let recording = Recording::open(place)?;
     let lost = |case| recording.require_lossless(case).err().map(|error| error.to_string());
     let lost: Vec<String> = recording.cases.iter().filter_map(lost).collect();
-    let subject = format!("Linux {}, decisions", recording.kernel);
+    let subject = format!("Linux {}, {}", recording.kernel, watched.replace('-', " "));
     let recorded = match lost.is_empty() {
         true => Recorded::Decisions(recording),
         false => Recorded::Incomplete(recording.kernel, lost),
@@ -115,13 +136,15 @@ fn open(boot: &Boot, _: &qemu::Kernel, place: &Path) -> Result<(String, Recorded
 pub struct EmulatedRun {
     /// The kernel's release.
     pub kernel: String,
-    program: String,
+    program: Chosen,
+    /// How long it ran.
+    length: u64,
     table: PathBuf,
     recorded: Trajectory,
 }
 
 impl EmulatedRun {
-    fn open(program: &str, place: &Path) -> Result<EmulatedRun, VerifyError> {
+    fn open(program: &Chosen, length: u64, place: &Path) -> Result<EmulatedRun, VerifyError> {
         let read = |path: &Path| {
             fs::read_to_string(path).map_err(|source| failed(path.display().to_string(), source))
         };
@@ -129,29 +152,31 @@ impl EmulatedRun {
         let wrong = |problem| failed(table.display().to_string(), io::Error::other(problem));
         let runs = parse(&read(&table)?).map_err(wrong)?;
         let recorded = runs.into_iter().next().ok_or_else(|| wrong("it holds no run".into()))?;
-        Ok(EmulatedRun { kernel: read(&place.join(KERNEL))?, program: program.into(), table, recorded })
+        let (kernel, program) = (read(&place.join(KERNEL))?, program.clone());
+        Ok(EmulatedRun { kernel, program, length, table, recorded })
     }
 
     /// The counters beside the twin's.
     pub(super) fn entries(&self, case: &str, progress: Progress) -> Result<Vec<Entry>, VerifyError> {
-        let EmulatedRun { kernel, program, table, recorded } = self;
+        let EmulatedRun { kernel, program, length, table, recorded } = self;
         let wrong = |problem: String| failed(table.display().to_string(), io::Error::other(problem));
-        progress(&format!("running {program} in the twin, as Linux {kernel}"));
+        progress(&format!("running {} in the twin, as Linux {kernel}", program.name()));
         let on = twin::Emulated::on_two_nodes(kernel);
+        let threads = threads(program.spec(*length), *length);
         let runs =
-            (0..RUNS).map(|seed| twin::trajectory(&on, program, &recorded.seconds, seed).map_err(wrong));
+            (0..RUNS).map(|seed| twin::trajectory(&on, &threads, &recorded.seconds, seed).map_err(wrong));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
-        Ok(entries(case, recorded, &runs))
+        Ok(entries(case, recorded, &runs, *length))
     }
 }
 
-/// What the kernel had counted after a while, beside the middle of the twin's runs.
-fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory]) -> Vec<Entry> {
+/// What the kernel had counted after a while, beside the middle of the twin's runs, which took `length` seconds.
+fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory], length: u64) -> Vec<Entry> {
     let placed = kernel.columns.keys().filter(|name| name.ends_with("_node0"));
     let columns: Vec<&str> = COUNTERS.into_iter().chain(placed.map(String::as_str)).collect();
     let mut entries = Vec::new();
     for column in columns {
-        for seconds in (SECONDS_SHOWN..=SECONDS).step_by(SECONDS_SHOWN as usize) {
+        for seconds in (SECONDS_SHOWN..=length).step_by(SECONDS_SHOWN as usize) {
             let at = |run: &Trajectory| run.at(column, seconds as f64);
             let mut values: Vec<u64> = runs.iter().filter_map(at).collect();
             values.sort_unstable();
@@ -164,19 +189,24 @@ fn entries(case: &str, kernel: &Trajectory, runs: &[Trajectory]) -> Vec<Entry> {
     entries
 }
 
-/// Inside the emulation: runs the program named `name` and names the directory that holds what was seen of it.
-pub fn in_guest(name: &str, watched: Watched) -> Result<PathBuf, String> {
+/// Inside the emulation: runs a program, given by name or file, for some seconds, and returns the directory that holds what was
+/// seen of it.
+pub fn in_guest(program: &str, watched: Watched, seconds: u64) -> Result<PathBuf, String> {
     let words = words_in_guest(NUMA_PROCESS);
     let record = || -> Result<PathBuf, tracing::Failure> {
+        let program = Chosen::find(program, seconds)?;
+        let decisions =
+            |pages, directory: &Path| tracing::record(&words, &program, seconds, pages, directory);
         let directory = PathBuf::from("/recording");
         fs::create_dir_all(&directory)?;
         match watched {
             Watched::Trajectory => {
-                let trajectory = observer::observe(&words, name)?;
+                let trajectory = observer::observe(&words, &program, seconds)?;
                 fs::write(directory.join(TABLE), trajectory.to_csv())?;
                 fs::write(directory.join(KERNEL), snapshot::kernel_release())?;
             }
-            Watched::Decisions => tracing::record(&words, name, &directory)?,
+            Watched::Decisions => decisions(Pages::Base, &directory)?,
+            Watched::HugePageDecisions => decisions(Pages::Huge, &directory)?,
         }
         Ok(directory)
     };

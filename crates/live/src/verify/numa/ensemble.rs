@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sim::numa::KernelThread;
 
+use super::programs::{SECONDS, program, threads};
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::twin::{self, Emulated};
 use crate::recordings::{RecordingError, all_with_file, description, unpacked_text};
@@ -78,7 +79,9 @@ impl Ensemble {
         let seconds = kernel.first().map_or(&[][..], |run| &run.seconds);
         let kernel_thread = case.kernel_thread.or(self.emulated.kernel_thread);
         let emulated = Emulated { kernel_thread, ..self.emulated.clone() };
-        twin::trajectory(&emulated, &case.name, seconds, seed)
+        let spec =
+            program(&case.name, SECONDS).ok_or_else(|| format!("there is no program `{}`", case.name))?;
+        twin::trajectory(&emulated, &threads(spec, SECONDS), seconds, seed)
     }
 
     /// The runs of a case.

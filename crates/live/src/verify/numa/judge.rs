@@ -103,7 +103,7 @@ pub fn entries(
         scan: scan::MmScan::default(),
         vmas: vmas_of(threads, decisions, scan_pages),
         last: HashMap::new(),
-        threads: threads.len() as i32 + 1,
+        threads: threads.len() as i32 + i32::from(!case.first_threads_touch),
         rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
         started: false,
         scanning: Vec::new(),
@@ -507,6 +507,7 @@ mod tests {
             large_folios: true,
             buffer_mib: 64,
             processes: vec![vec![TASK]],
+            first_threads_touch: false,
             settings: BTreeMap::new(),
         };
         let filter = Some(Filter { source: 0, cpu: 0, answer: true });

@@ -19,7 +19,9 @@ use std::path::Path;
 use mm::Mechanism;
 
 use super::bound::whole_percent;
-use super::{Boots, Bound, Entry, Hearing, Judge, RecordedKernel, Recorder, Subject, VerifyError, features};
+use super::{
+    Asked, Boots, Bound, Entry, Hearing, Judge, RecordedKernel, Recorder, Subject, VerifyError, features,
+};
 use crate::recordings::RecordingError;
 
 mod emulated;
@@ -39,14 +41,17 @@ mod vmas;
 
 pub use emulated::{EmulatedRun, Watched, in_guest};
 pub use ensemble::{Ensemble, Judged, ensembles, judge_ensemble};
+pub use programs::{ChoiceError, Chosen, SECONDS, SECONDS_TO_CHOOSE, Selection};
 pub use recording::{Recording, list};
 
 /// What leads this program to [`run_process`].
 pub const NUMA_PROCESS: &str = "numa-process";
 
 /// Runs process `number` of a program that is watched for some seconds, see `process`; it is bound to the nodes of this machine.
+/// `program`: a name or a file, as for [`Selection::new`].
 pub fn run_process(program: &str, number: u32, seconds: u64) -> std::io::Result<()> {
-    process::run(program, number, seconds, &observer::nodes()?)
+    let chosen = Chosen::find(program, seconds).map_err(std::io::Error::other)?;
+    process::run(&chosen.spec(seconds), number, &observer::nodes()?)
 }
 
 /// The share of decisions that must be as in the kernel.
@@ -105,8 +110,8 @@ impl Judge for Numa {
             .into())
     }
 
-    fn boots() -> Option<Boots<Recorded>> {
-        Some(emulated::boots())
+    fn boots(asked: &Asked) -> Option<Boots<Recorded>> {
+        Some(emulated::boots(&asked.numa))
     }
 
     fn judge(

@@ -16,7 +16,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use workload::threads::Layout;
 
 use super::process::{READY, area_start};
-use super::programs::{SECONDS, SETTINGS, program};
+use super::programs::{Chosen, Pages, settings};
 use super::trajectory::{COUNTERS, Trajectory, pages_of};
 
 /// Between two samples.
@@ -33,25 +33,22 @@ pub struct Waiting {
 }
 
 /// Makes the settings that the programs run with.
-pub fn apply_settings() -> io::Result<()> {
-    for (setting, value) in SETTINGS {
+pub fn apply_settings(pages: Pages) -> io::Result<()> {
+    for (setting, value) in settings(pages) {
         let root = if setting.starts_with("numa_balancing/") { BALANCING } else { THP };
-        let file = Path::new(root).join(setting);
+        let file = Path::new(root).join(&setting);
         fs::write(&file, value).map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
     }
     Ok(())
 }
 
 impl Waiting {
-    /// Starts the processes of the program named `name`, which is watched for some seconds. `words`: this program, and what leads
-    /// it to [`super::run_process`]. This thread is on CPU 0 from then on.
-    pub fn start(words: &[String], name: &str, seconds: u64) -> io::Result<Waiting> {
-        let spec = program(name, seconds)
-            .ok_or_else(|| io::Error::other(format!("there is no program `{name}`")))?;
+    /// Starts the processes of a program, which is watched for some seconds. `words`: what this program is called with to get
+    /// to [`super::run_process`]. This thread is on CPU 0 from then on.
+    pub fn start(words: &[String], program: &Chosen, seconds: u64) -> io::Result<Waiting> {
         let cpus = nodes()?.iter().map(Vec::len).sum();
-        let started = spec.start(cpus, |_| rand_pcg::Pcg64Mcg::new(0));
-        let layout = started.map_err(|error| io::Error::other(error.to_string()))?.layout().clone();
-        let start = |number| Process::start(words, name, number, seconds);
+        let layout = program.layout(cpus, seconds)?;
+        let start = |number| Process::start(words, &program.word(), number, seconds);
         let processes = (0..layout.processes.len()).map(start).collect::<io::Result<_>>()?;
         let mut set = CpuSet::new();
         set.set(0);
@@ -64,30 +61,35 @@ impl Waiting {
         self.processes.iter_mut().try_for_each(Process::go)
     }
 
-    /// The threads of each process, without the first one.
+    /// The threads of each process that use memory: without the first one, unless that one touches all memory first.
     pub fn threads(&self) -> io::Result<Vec<Vec<u32>>> {
         let of = |process: &Process| {
             let pid = process.0.id();
             let entries = fs::read_dir(format!("/proc/{pid}/task"))?.collect::<io::Result<Vec<_>>>()?;
             let tids = entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-            let mut tids: Vec<u32> = tids.filter(|&tid| tid != pid).collect();
+            let mut tids: Vec<u32> = tids.filter(|&tid| tid != pid || self.first_threads_touch()).collect();
             tids.sort_unstable();
             Ok(tids)
         };
         self.processes.iter().map(of).collect()
     }
+
+    /// Whether the first thread of each process touches all memory before the others begin.
+    pub fn first_threads_touch(&self) -> bool {
+        self.layout.processes.iter().any(|process| process.touched)
+    }
 }
 
-/// Runs the program named `name`, see [`Waiting::start`].
-pub fn observe(words: &[String], name: &str) -> io::Result<Trajectory> {
-    apply_settings()?;
+/// Runs a program for some seconds, see [`Waiting::start`].
+pub fn observe(words: &[String], program: &Chosen, seconds: u64) -> io::Result<Trajectory> {
+    apply_settings(Pages::Base)?;
     let nodes = nodes()?.len();
-    let mut program = Waiting::start(words, name, SECONDS)?;
+    let mut program = Waiting::start(words, program, seconds)?;
     let before = counters()?;
     let mut trajectory = Trajectory::default();
     let began = Instant::now();
     program.go()?;
-    for sample in 0..=(SECONDS * 1000 / INTERVAL.as_millis() as u64) as u32 {
+    for sample in 0..=(seconds * 1000 / INTERVAL.as_millis() as u64) as u32 {
         std::thread::sleep((INTERVAL * sample).saturating_sub(began.elapsed()));
         let seconds = began.elapsed().as_secs_f64();
         let now = counters()?;
@@ -112,10 +114,10 @@ struct Process(Child);
 
 impl Process {
     /// Starts one and waits until it can begin.
-    fn start(words: &[String], name: &str, number: usize, seconds: u64) -> io::Result<Process> {
+    fn start(words: &[String], word: &str, number: usize, seconds: u64) -> io::Result<Process> {
         let (program, words) = words.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
         let mut command = Command::new(program);
-        command.args(words).args([name, &number.to_string(), &seconds.to_string()]);
+        command.args(words).args([word, &number.to_string(), &seconds.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process(command.spawn()?);
         let stdout = process.0.stdout.take().expect("it is piped");
@@ -123,7 +125,7 @@ impl Process {
         BufReader::new(stdout).read_line(&mut line)?;
         match line.trim() {
             READY => Ok(process),
-            _ => Err(io::Error::other(format!("process {number} of {name} did not start"))),
+            _ => Err(io::Error::other(format!("process {number} of {word} did not start"))),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   observer ── starts ──► this process: maps its areas, starts its threads     "ready"
-//!            ── "go" ────► threads: store to each cache line of pages, bind themselves, wait for each other
+//!            ── "go" ────► the first thread: stores to all memory, if the program says so
+//!                          the others: use pages, compute, bind themselves, wait for each other
 //!            ── ends it
 //! ```
 //!
@@ -15,14 +16,13 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::SeedableRng;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use workload::threads::{Affinity, Operation, Program, ProgramSpec};
 
-use super::programs::program;
+use super::programs::start;
 
 const PAGE: usize = 4096;
 const LINE: usize = 64;
@@ -40,45 +40,98 @@ pub fn area_start(process: usize, number: usize) -> usize {
     AREAS + (process << PROCESS_BITS) + (number << AREA_BITS)
 }
 
-/// Memory that all threads store to.
+/// Memory that all threads use.
 #[derive(Clone, Copy)]
 struct Area {
     start: usize,
+    pages: u64,
 }
 
 impl Area {
-    fn map(process: u32, number: usize, pages: u64) -> io::Result<Area> {
-        let start = area_start(process as usize, number);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let length = pages as usize * PAGE;
-        // SAFETY: nothing else is mapped there, or the call fails; the memory stays mapped until the process ends.
-        let mapped = unsafe { libc::mmap(start as *mut libc::c_void, length, rights, flags, -1, 0) };
-        if mapped == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Area { start: mapped as usize })
+    fn new(process: u32, number: usize, pages: u64) -> io::Result<Area> {
+        let area = Area { start: area_start(process as usize, number), pages };
+        // Nothing else is mapped there, or the call fails.
+        area.map(libc::MAP_FIXED_NOREPLACE)?;
+        Ok(area)
     }
 
-    /// Stores to each cache line of some pages, which the program was told that the area has.
-    fn store(self, first: u64, pages: u64, value: u64) {
+    /// Maps it, without contents; `fixed` says whether what is there may be replaced.
+    fn map(self, fixed: libc::c_int) -> io::Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed | libc::MAP_NORESERVE;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: nothing else is mapped there but an earlier mapping of this area, to which there are only atomic accesses.
+        let mapped = unsafe { libc::mmap(self.at(), self.length(), rights, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Frees its pages.
+    fn release(self) -> io::Result<()> {
+        // SAFETY: it stays mapped, and there are only atomic accesses to it.
+        match unsafe { libc::madvise(self.at(), self.length(), libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn at(self) -> *mut libc::c_void {
+        self.start as *mut libc::c_void
+    }
+
+    fn length(self) -> usize {
+        self.pages as usize * PAGE
+    }
+
+    /// Stores to all its pages.
+    fn fill(self) {
+        self.stream(0, self.pages, Access::Store(0));
+    }
+
+    /// Accesses each cache line of some pages, which the program was told that the area has.
+    fn stream(self, first: u64, pages: u64, access: Access) {
         let start = self.start + first as usize * PAGE;
-        for line in (start..start + pages as usize * PAGE).step_by(LINE) {
-            // SAFETY: the line is within the area, aligned, and only accessed as an atomic.
-            unsafe { &*(line as *const AtomicU64) }.store(value, Ordering::Relaxed);
+        (start..start + pages as usize * PAGE).step_by(LINE).for_each(|line| access.at(line));
+    }
+
+    /// Accesses a cache line of a page.
+    fn touch(self, page: u64, access: Access) {
+        access.at(self.start + page as usize * PAGE);
+    }
+}
+
+/// An access to a cache line.
+#[derive(Clone, Copy)]
+enum Access {
+    Load,
+    /// A store of this value.
+    Store(u64),
+}
+
+impl Access {
+    fn new(write: bool, value: u64) -> Access {
+        if write { Access::Store(value) } else { Access::Load }
+    }
+
+    #[inline]
+    fn at(self, line: usize) {
+        // SAFETY: the line is within an area, aligned, and only accessed as an atomic.
+        let line = unsafe { &*(line as *const AtomicU64) };
+        match self {
+            Access::Load => {
+                std::hint::black_box(line.load(Ordering::Relaxed));
+            }
+            Access::Store(value) => line.store(value, Ordering::Relaxed),
         }
     }
 }
 
-/// Runs process `number` of the program named `name` until somebody ends it. It begins once there is something on stdin.
-/// `nodes`: the CPUs of each node; `seconds`: how long the program is watched.
-pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::Result<()> {
-    let unknown = || io::Error::other(format!("there is no program `{name}`"));
-    let spec = program(name, seconds).ok_or_else(unknown)?;
+/// Runs process `number` of a program until somebody ends it. It begins once there is something on stdin. `nodes`: the CPUs of
+/// each node.
+pub fn run(spec: &ProgramSpec, number: u32, nodes: &[Vec<usize>]) -> io::Result<()> {
     let cpus = nodes.iter().map(Vec::len).sum();
-    let layout = start(&spec, cpus)?.layout().clone();
-    let areas = &layout.processes[number as usize].areas;
-    let areas = areas.iter().enumerate().map(|(at, &pages)| Area::map(number, at, pages));
+    let layout = start(spec, cpus)?.layout().clone();
+    let process = &layout.processes[number as usize];
+    let areas = &process.areas;
+    let areas = areas.iter().enumerate().map(|(at, &pages)| Area::new(number, at, pages));
     let areas: Vec<Area> = areas.collect::<io::Result<_>>()?;
     let own: Vec<usize> =
         (0..layout.threads.len()).filter(|&thread| layout.threads[thread] == number).collect();
@@ -90,7 +143,7 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
         let (begin, began) = (begin.clone(), began.clone());
         let mut thread = Thread {
             number,
-            program: start(&spec, cpus)?,
+            program: start(spec, cpus)?,
             areas: areas.clone(),
             nodes: nodes.to_vec(),
             others: others.clone(),
@@ -105,6 +158,12 @@ pub fn run(name: &str, number: u32, seconds: u64, nodes: &[Vec<usize>]) -> io::R
     writeln!(stdout, "{READY}")?;
     stdout.flush()?;
     io::stdin().lock().read_exact(&mut [0])?;
+    if process.touched {
+        // As the twin's, which begins on the first node.
+        bind(nodes, Some(Affinity::Node(0)))?;
+        areas.iter().for_each(|area| area.fill());
+        bind(nodes, None)?;
+    }
     begin.wait();
     for thread in threads {
         thread.join().map_err(|_| io::Error::other("a thread panicked"))??;
@@ -129,19 +188,21 @@ impl Thread {
         let mut passes = 0;
         while let Some(operation) = self.next(began) {
             match operation {
-                Operation::Stream { area, first, pages, .. } => {
-                    self.areas[area as usize].store(first, pages, passes);
+                Operation::Stream { area, first, pages, write } => {
+                    self.areas[area as usize].stream(first, pages, Access::new(write, passes));
                 }
-                Operation::Touch { area, page, .. } => self.areas[area as usize].store(page, 1, passes),
-                Operation::Compute { .. } => {}
+                Operation::Touch { area, page, write } => {
+                    self.areas[area as usize].touch(page, Access::new(write, passes));
+                }
+                Operation::Map { area } => self.areas[area as usize].map(libc::MAP_FIXED)?,
+                Operation::Release { area } => self.areas[area as usize].release()?,
+                Operation::Compute { nanoseconds } => compute(Duration::from_nanos(nanoseconds)),
                 Operation::Pin(to) => bind(&self.nodes, to)?,
                 Operation::Barrier => {
                     self.others.wait();
                 }
                 Operation::TransactionEnd => passes += 1,
-                Operation::Map { .. }
-                | Operation::Mmap { .. }
-                | Operation::Release { .. }
+                Operation::Mmap { .. }
                 | Operation::Exec
                 | Operation::SetMempolicy(_)
                 | Operation::SystemCalls { .. } => {
@@ -160,8 +221,16 @@ impl Thread {
     }
 }
 
-fn start(spec: &ProgramSpec, cpus: usize) -> io::Result<Program> {
-    spec.start(cpus, Pcg64Mcg::seed_from_u64).map_err(|error| io::Error::other(error.to_string()))
+/// Uses so much time of a CPU.
+fn compute(time: Duration) {
+    let used = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    let until = used() + time;
+    while used() < until {
+        std::hint::spin_loop();
+    }
 }
 
 /// Binds this thread to some of the CPUs of all nodes, or to none.

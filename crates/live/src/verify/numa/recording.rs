@@ -79,8 +79,11 @@ pub struct Case {
     pub large_folios: bool,
     /// Memory of each process, MiB.
     pub buffer_mib: u64,
-    /// Threads of each process that touch it; each process has a first thread besides, which sleeps.
+    /// Threads of each process that touch it; each process has a first thread besides, which sleeps, unless it is one of them.
     pub processes: Vec<Vec<u32>>,
+    /// The first thread of each process is one of these: it touches all memory before the others begin.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_threads_touch: bool,
     /// Settings that are not the defaults.
     pub settings: BTreeMap<String, String>,
 }
@@ -476,6 +479,7 @@ mod tests {
             large_folios: false,
             buffer_mib: 64,
             processes: vec![vec![7, 8]],
+            first_threads_touch: false,
             settings: BTreeMap::from([("numa_balancing/scan_size_mb".into(), "16".into())]),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   probes at the functions that decide, tracepoints of the scheduler ─► ring buffers, one a CPU
-//!   program: processes start, five seconds, tracing off                      │
+//!   program: processes start, some seconds, tracing off                      │
 //!   numa.toml, PROGRAM.faults.zst, PROGRAM.decisions.csv.zst ◄── events ◄────┘ merged by time
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::events::{Composed, Event, GROUP, Kind, WATCHED, compose};
 use super::observer::{self, Waiting};
-use super::programs::{MIB, RECORDED_SECONDS, settings};
+use super::programs::{Chosen, Pages, settings};
 use super::recording::{Case, Recording};
 use crate::record::tracepoints::{DecodeError, Decoder};
 use crate::snapshot;
@@ -60,31 +60,40 @@ const WORK: &str = "numa_work";
 /// Why nothing was recorded.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Runs the program named `name` and leaves a recording of it in `directory`. `words`: this program, and what leads it to
-/// [`super::run_process`].
-pub fn record(words: &[String], name: &str, directory: &Path) -> Result<(), Failure> {
+/// Runs a program for some seconds and leaves a recording of it in `directory`. `words`: what this program is called with to get
+/// to [`super::run_process`].
+pub fn record(
+    words: &[String],
+    chosen: &Chosen,
+    seconds: u64,
+    pages: Pages,
+    directory: &Path,
+) -> Result<(), Failure> {
     fs::write(BALANCING, "0")?;
-    observer::apply_settings()?;
+    observer::apply_settings(pages)?;
     let tracing = Tracing::prepare()?;
-    let mut program = Waiting::start(words, name, RECORDED_SECONDS)?;
+    let mut program = Waiting::start(words, chosen, seconds)?;
     // Now, as a program may end by itself.
     let processes = program.threads()?;
+    let first_threads_touch = program.first_threads_touch();
     tracing.instance.write("tracing_on", "1")?;
     fs::write(BALANCING, "1")?;
     program.go()?;
-    std::thread::sleep(Duration::from_secs(RECORDED_SECONDS));
+    std::thread::sleep(Duration::from_secs(seconds));
     tracing.instance.write("tracing_on", "0")?;
     drop(program);
     let (events, lost) = tracing.events()?;
     let Composed { faults, decisions, incomplete } = compose(&events, &processes.concat())?;
+    let nodes = observer::nodes()?;
     let case = Case {
-        name: name.into(),
+        name: chosen.name().into(),
         faults: faults.len(),
         lost: lost + incomplete,
         large_folios: false,
-        buffer_mib: MIB,
+        buffer_mib: chosen.process_mib(nodes.iter().map(Vec::len).sum(), seconds)?,
+        first_threads_touch,
         processes,
-        settings: settings(),
+        settings: settings(pages),
     };
     Ok(description()?.write(directory, &case, &faults, &decisions)?)
 }

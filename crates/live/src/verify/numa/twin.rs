@@ -3,14 +3,14 @@
 use lab::scenario::load_machine;
 use machine::profile::Figure;
 use machine::{Profile, Time};
-use mm::{Event, Series};
+use mm::{Event, Mechanism, Series};
 use serde::{Deserialize, Serialize};
 use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
 use sim::progress::RunProgress;
-use sim::{Run, Workload};
+use sim::{Misfit, Run, Workload};
 use std::collections::BTreeMap;
 
-use super::programs::{settings, threads};
+use super::programs::{Pages, settings};
 use super::trajectory::{COUNTERS, Trajectory, pages_of};
 
 /// The machine profile of the emulated machine of two nodes.
@@ -70,22 +70,39 @@ impl Emulated {
     }
 }
 
-/// What the program named `name` does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
-pub fn trajectory(on: &Emulated, name: &str, seconds: &[f64], seed: u64) -> Result<Trajectory, String> {
-    let spec = threads(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-    let spec =
-        NumaThreads { kernel_thread: on.kernel_thread, begins_on: on.begins_on, lru_add: on.lru_add, ..spec };
-    let machine = on.machine()?;
-    let run = Run {
-        scenario: name.into(),
+/// Whether a program fits the emulated machine of two nodes.
+pub fn check(program: NumaThreads) -> Result<(), Misfit> {
+    let machine = load_machine(MACHINE).expect("a built-in machine");
+    run(String::new(), machine, program, 0).check_fit()
+}
+
+fn run(kernel: String, machine: Profile, program: NumaThreads, seed: u64) -> Run {
+    Run {
+        scenario: Mechanism::Numa.name().into(),
         series: Series::NUMA.name.into(),
-        variant: on.kernel.clone(),
+        variant: kernel,
         tree: None,
         seed,
         machine,
-        settings: settings(),
-        workload: Workload::Numa(spec.clone()),
+        settings: settings(Pages::Base),
+        workload: Workload::Numa(program),
+    }
+}
+
+/// What a program does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
+pub fn trajectory(
+    on: &Emulated,
+    program: &NumaThreads,
+    seconds: &[f64],
+    seed: u64,
+) -> Result<Trajectory, String> {
+    let spec = NumaThreads {
+        kernel_thread: on.kernel_thread,
+        begins_on: on.begins_on,
+        lru_add: on.lru_add,
+        ..program.clone()
     };
+    let run = run(on.kernel.clone(), on.machine()?, spec.clone(), seed);
     let mut trajectory = Trajectory::default();
     let events =
         [Event::NumaPteUpdates, Event::NumaHintFaults, Event::NumaHintFaultsLocal, Event::NumaPagesMigrated];

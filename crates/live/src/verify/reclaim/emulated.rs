@@ -43,10 +43,12 @@ pub fn boots() -> Boots<Recording> {
         SEQUENCES.into_iter().filter_map(Sequence::named).map(move |sequence| Boot {
             name: format!("{}, {}", sequence.name, lru.name()),
             place: [Mechanism::Reclaim.name().into(), format!("{}-{}", sequence.name, lru.suffix())],
-            words: vec![sequence.name, lru.suffix()],
+            words: vec![sequence.name.into(), lru.suffix().into()],
+            given: Vec::new(),
         })
     };
-    Boots { machine, boots: [Lru::Classic, Lru::MultiGen].into_iter().flat_map(of_lists).collect(), open }
+    let boots = [Lru::Classic, Lru::MultiGen].into_iter().flat_map(of_lists).collect();
+    Boots { machine, boots, open: Box::new(open) }
 }
 
 fn open(_: &Boot, kernel: &qemu::Kernel, place: &Path) -> Result<(String, Recording), VerifyError> {

@@ -17,7 +17,7 @@ use mm::{Features, Mechanism};
 use workload::access::sequences::Operation;
 
 use super::bound::whole_percent;
-use super::{Boots, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError};
+use super::{Asked, Boots, Bound, Entry, Hearing, Judge, Recorder, Subject, VerifyError};
 
 mod case;
 mod emulated;
@@ -72,7 +72,7 @@ impl Judge for Reclaim {
         obstacle().map_or(Ok(running_kernel::record), Err)
     }
 
-    fn boots() -> Option<Boots<Recording>> {
+    fn boots(_: &Asked) -> Option<Boots<Recording>> {
         Some(emulated::boots())
     }
 
