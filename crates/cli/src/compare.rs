@@ -244,11 +244,15 @@ pub fn heading(
     settings: &BTreeMap<String, String>,
 ) -> String {
     let colon = if description.is_empty() { "" } else { ": " };
-    let mut text = format!("{scenario} on {machine}{colon}{description}
-");
+    let mut text = format!(
+        "{scenario} on {machine}{colon}{description}
+"
+    );
     for line in evidence.lines() {
-        text += &format!("evidence: {line}
-");
+        text += &format!(
+            "evidence: {line}
+"
+        );
     }
     for (name, value) in settings {
         text += &format!("{name} = {value}\n");

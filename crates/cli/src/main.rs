@@ -11,8 +11,8 @@
 mod arguments;
 mod calibrate;
 mod compare;
-mod explain;
 mod completion;
+mod explain;
 mod failure;
 mod heat;
 mod json;

@@ -37,7 +37,7 @@ fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     match mechanism {
         // Other workloads have pools only if they are filled at boot.
         "hugetlb" if !has_pools(run) => {
-            why_unused(Subsystem::HugetlbPools, &["kernel-writes"], "hugetlb-8s", kind)
+            why_unused(Subsystem::HugetlbPools, &["kernel-writes", "host"], "hugetlb-8s", kind)
         }
         "hugetlb" => None,
         "mglru" if !settings.lru_gen.enabled => Some("lru_gen/enabled = 0, so the classic LRU runs".into()),

@@ -154,15 +154,20 @@ macro_rules! metrics {
 
 /// Workloads that allocate and free pages on a system whose CPU time is accounted.
 const ALLOCATOR: &[&str] =
-    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "paging", "numa"];
+    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "paging", "numa", "host"];
 /// Workloads that can be a kernel build, and end.
 const BUILDS: &[&str] = &["kbuild", "paging"];
 /// Workloads that do the same over and over.
-const SCORED: &[&str] = &["page-fault", "socket-stream", "paging", "numa"];
+const SCORED: &[&str] = &["page-fault", "socket-stream", "paging", "numa", "host"];
 const PAGE_FAULT: &[&str] = &["page-fault"];
 const SOCKET_STREAM: &[&str] = &["socket-stream"];
 const KERNEL_WRITES: &[&str] = &["kernel-writes"];
-const PAGING: &[&str] = &["paging"];
+/// Workloads with a page cache and swap.
+const PAGING: &[&str] = &["paging", "host"];
+/// Such workloads of one program.
+const ONE_PAGING: &[&str] = &["paging"];
+/// Workloads whose threads use memory of several nodes.
+const NODES: &[&str] = &["numa", "host"];
 const NUMA: &[&str] = &["numa"];
 const LONG_RUNNING: &[&str] = &["long-running"];
 const MAPPINGS: &[&str] = &["mappings"];
@@ -238,17 +243,17 @@ metrics! {
         "virtual time of completed transactions, summed over clients";
     TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, PAGING,
         "completed transactions by the time in transactions: the rate of one client";
-    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, PAGING,
+    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, ONE_PAGING,
         "queries answered a second of virtual time";
-    DURATION, "duration", "duration", Time, "s", Neutral, PAGING,
+    DURATION, "duration", "duration", Time, "s", Neutral, ONE_PAGING,
         "virtual time from the first transaction to the end of the last";
     ELAPSED, "elapsed", "elapsed", Time, "s", Lower, NUMA,
         "virtual time from the start of a program to its end";
-    USER_TIME, "user_time", "user time", Time, "s", Lower, NUMA,
+    USER_TIME, "user_time", "user time", Time, "s", Lower, NODES,
         "CPU time of programs, waiting for memory included, all CPUs";
-    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, NUMA,
+    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, NODES,
         "CPU time of the kernel, all CPUs";
-    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, NUMA,
+    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, NODES,
         "pages that threads used on the node where they ran, of all that they used";
     HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, NUMA,
         "hint faults whose page was on the thread's node, of all";

@@ -187,7 +187,7 @@ impl Scenario {
         if let Some(metric) = scenario.metrics.iter().find(|name| Metric::find(name).is_some_and(never)) {
             let measured = METRICS.iter().filter(|metric| !never(metric)).map(|metric| metric.name);
             let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
-            return refuse("metrics", metric.clone(), expected);
+            return refused(WrongValue::new("metrics", metric, expected));
         }
         Ok(scenario)
     }

@@ -119,7 +119,7 @@ fn open(selection: &Selection, boot: &Boot, place: &Path) -> Result<(String, Rec
     let program = program.expect("boots are of the selected programs");
     if *watched == Watched::Trajectory.name() {
         let run = EmulatedRun::open(program, selection.seconds, place)?;
-        return Ok((format!("Linux {}: {}", run.kernel, program.name()), Recorded::Emulated(run)));
+        return Ok((format!("Linux {}: {}", run.kernel, program.name()), Recorded::Emulated(Box::new(run))));
     }
     let recording = Recording::open(place)?;
     let lost = |case| recording.require_lossless(case).err().map(|error| error.to_string());

@@ -69,7 +69,7 @@ pub enum Recorded {
     /// Counters over time, of many runs.
     Ensemble(Ensemble),
     /// The same of one run in emulation.
-    Emulated(EmulatedRun),
+    Emulated(Box<EmulatedRun>),
 }
 
 impl RecordedKernel for Recorded {
