@@ -69,11 +69,11 @@ pub struct Arguments {
     metric: Vec<Metric>,
 
     /// Orders of merging that are drawn with each seed where there are too many changes for all
-    #[arg(long, value_name = "N", default_value_t = ORDERS, value_parser = whole::<NonZeroUsize>(OF_ORDERS))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = ORDERS, value_parser = whole::<NonZeroUsize>(OF_ORDERS))]
     orders: NonZeroUsize,
 
     /// The first of the seeds: with --seeds 3 --first-seed 4, seeds 4 to 6
-    #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN, value_parser = whole::<NonZeroU64>(FIRST_SEED))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = NonZeroU64::MIN, value_parser = whole::<NonZeroU64>(FIRST_SEED))]
     first_seed: NonZeroU64,
 
     #[command(flatten)]

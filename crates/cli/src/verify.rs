@@ -102,7 +102,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME|FILE", requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
     program: Option<String>,
 
-    #[arg(long, value_name = "N", requires = "qemu", conflicts_with_all = ["recorded", "recordings"],
+    #[arg(long, allow_negative_numbers = true, value_name = "N", requires = "qemu", conflicts_with_all = ["recorded", "recordings"],
         help = format!("With --qemu: run each program of numa for N seconds, {least} to {most} [default: {SECONDS}]; \
                         decisions are recorded for half as long",
                        least = SECONDS_TO_CHOOSE.start(), most = SECONDS_TO_CHOOSE.end()))]

@@ -45,7 +45,7 @@ pub struct DiffArguments {
     against: Option<String>,
 
     /// How many states to show of each function
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 3)]
     states: usize,
 
     /// Print JSON, see schemas/

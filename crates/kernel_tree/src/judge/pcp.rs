@@ -119,7 +119,7 @@ fn pageset(draw: &mut Draw) -> PcpState {
         order,
         free_high: draw.flag().into(),
         asked_high: draw.number(0, 400_000, &edges) as i32,
-        frees: if draw.flag() { 0 } else { draw.number(1, 64, &[1, 15, 31]) as i32 },
+        frees: if draw.flag() { draw.number(1, 64, &[1, 15, 31]) as i32 } else { 0 },
         ..PcpState::default()
     }
 }

@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn what_no_feature_says_is_a_player() {
         let lru = sides("fio-zipf", "classic", "mglru-6.5", Grain::Mechanism);
-        assert_eq!(names(&lru), ["multi-gen LRU"]);
+        assert_eq!(names(&lru), ["settings of the variant"]);
         let settings = sides("speedometer", "folios-v9", "folios-v9-64k", Grain::Change);
         assert_eq!(names(&settings), ["settings of the variant"]);
         let batch = sides("kbuild", "batch-63", "patch1", Grain::Change);
