@@ -336,6 +336,21 @@ impl BlockIo {
         Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }
 
+    /// Frees pages of a process, as by `madvise(MADV_DONTNEED)`.
+    pub fn release(&self, system: &mut System, cpu: Cpu, mm: MmId, pages: Range<Vpn>) {
+        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, pages);
+        let unmap = freed.cost(&system.machine.costs);
+        system.machine.work(cpu, Category::PageFree, unmap);
+    }
+
+    /// Frees all memory of a process that ends. Returns how many pages that were.
+    pub fn exit(&self, system: &mut System, cpu: Cpu, mm: MmId) -> u64 {
+        let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
+        let unmap = freed.cost(&system.machine.costs);
+        system.machine.work(cpu, Category::PageFree, unmap);
+        freed.pages()
+    }
+
     /// Charges for a task that goes to sleep for I/O, and for the interrupt and the switch back to it.
     pub fn charge_wait(&self, system: &mut System, cpu: Cpu) {
         system.machine.charge(cpu, Category::BlockLayer, self.costs.task_switch + self.costs.io_complete);

@@ -5,6 +5,7 @@
 //! more threads than the twin supports, a measured time too short to count anything.
 
 use crate::error::Misfit;
+use crate::host::HostPrograms;
 use crate::kernel_writes::parse_write;
 use crate::long_running::LongRunning;
 use crate::mappings::Program;
@@ -13,7 +14,6 @@ use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
 use machine::{PageSize, Profile, Time, WrongValue};
-use workload::demand::spec::Paging;
 use workload::keys::{MICROSECONDS, THREADS, Value};
 
 impl Workload {
@@ -169,11 +169,8 @@ impl Run {
                     },
                 )
             }
-            Workload::Paging(w) => check_devices(w, machine),
-            Workload::Host(w) => {
-                w.check_machine(machine).map_err(|wrong| Misfit::OutOfRange(wrong.within("workload")))?;
-                check_memory(machine, "held_mib", w.held_mib)
-            }
+            Workload::Paging(w) => check_devices(machine, (&w.files, w.swap.as_ref()), w.held_mib),
+            Workload::Host(w) => w.check_fit(machine),
             Workload::Numa(w) => w.check_fit(machine),
             Workload::Mappings(w) => self.check_seed(&w.program),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
@@ -228,15 +225,34 @@ fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
     misfit(key, format!("{mib} MiB"), expected)
 }
 
-fn check_devices(spec: &Paging, machine: &Profile) -> Result<(), Misfit> {
+fn check_devices(
+    machine: &Profile,
+    (files, swap): (&String, Option<&String>),
+    held_mib: u64,
+) -> Result<(), Misfit> {
     let is_missing = |name: &&String| !machine.devices.contains_key(*name);
-    if let Some(missing) = std::iter::once(&spec.files).chain(&spec.swap).find(is_missing) {
+    if let Some(missing) = std::iter::once(files).chain(swap).find(is_missing) {
         let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let expected = format!("a device of machine {}, which has: {known}", machine.name);
         return misfit("files, workload.swap", missing, expected);
     }
-    check_memory(machine, "held_mib", spec.held_mib)
+    check_memory(machine, "held_mib", held_mib)
+}
+
+impl HostPrograms {
+    pub(crate) fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
+        check_devices(machine, (&self.files, self.swap.as_ref()), self.held_mib)?;
+        for (at, program) in self.programs.iter().enumerate() {
+            for (key, node) in [("cpu_node", program.cpu_node), ("memory_node", program.memory_node)] {
+                check_node(machine, &format!("programs[{at}].{key}"), node.unwrap_or(0))?;
+            }
+            if program.program.needs_numa() && machine.numa.is_none() {
+                return Err(Misfit::NoNuma { machine: machine.name.clone() });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl PageFaultLoop {

@@ -1,8 +1,63 @@
-//! What a run says of an OOM kill: when, why, and who ended.
+//! What follows for a thread whose reclaim has found nothing, and what a run says of an OOM kill: when, why, and who ended.
+//!
+//! ```text
+//!   a request in flight ─► wait for it    a flusher has work ─► wait a tick    batches not drained ─► drain them, retry
+//!   nothing of these    ─► the OOM killer
+//! ```
+//!
+//! The kernel has several places where such a thread waits: `reclaim_throttle`, `folio_wait_writeback`, a full request queue.
 
 use crate::System;
-use machine::Time;
+use crate::block_io::BlockIo;
+use machine::{Cpu, Time};
+use mm::jiffies::TICK_NS;
+use mm::memcontrol::Memcg;
 use mm::oom_kill::{OomCause, OomKill};
+
+/// What a thread does that has found no memory.
+pub(crate) enum Relief {
+    /// It waits, and then tries again.
+    Wait(Time),
+    /// It tries again at once.
+    Retry,
+    /// Processes are to be killed for it.
+    Kill(OomKill),
+    /// Nobody is left to be killed.
+    None,
+}
+
+/// How far threads have come that find no memory; begins anew whenever one of them has got on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shortage {
+    /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
+    drained: bool,
+}
+
+impl Shortage {
+    /// What a thread of `memcg` on `cpu` does next.
+    pub fn next(&mut self, system: &mut System, cpu: Cpu, io: &mut BlockIo, memcg: Memcg) -> Relief {
+        io.submit_writes(system, cpu);
+        let relief = match io.next_completion() {
+            Some(earliest) => Relief::Wait(earliest),
+            // Only dirty pages are left, and a flusher is about to write them.
+            None if io.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
+                Relief::Wait(system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS))
+            }
+            // The only old pages may be in the LRU batches of other CPUs.
+            None if !self.drained => {
+                system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all();
+                Relief::Retry
+            }
+            None => system
+                .mm
+                .enter(&mut system.machine, Cpu(0))
+                .out_of_memory(memcg)
+                .map_or(Relief::None, Relief::Kill),
+        };
+        self.drained = io.next_completion().is_none();
+        relief
+    }
+}
 
 /// A sentence about `kill` at `now`, with what is said of each process that ended.
 pub(crate) fn note(system: &System, now: Time, kill: &OomKill, ended: &[String]) -> String {

@@ -21,14 +21,13 @@ use crate::block_io::{BlockIo, ReadsInFlight};
 use crate::held_pages::HeldPages;
 use crate::kswapd::Kswapds;
 use crate::metric;
-use crate::oom;
+use crate::oom::{self, Relief, Shortage};
 use crate::outcome::{Outcome, Sample};
 use crate::random::Stream;
 use crate::{Boot, Program, RunError, Step, System};
 use machine::{Cpu, PageSize, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
-use mm::jiffies::TICK_NS;
 use mm::memcontrol::Memcg;
 use mm::oom_kill::OomKill;
 use mm::readahead::OpenFileId;
@@ -120,8 +119,7 @@ struct PagingProgram {
     transactions: Transactions,
     /// Settings still to be written, last first.
     changes: Vec<SettingChange>,
-    /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
-    drained: bool,
+    shortage: Shortage,
     /// Whether the OOM killer found no victim.
     out_of_memory: bool,
     /// OOM kills: which processes, when and why.
@@ -268,7 +266,7 @@ impl PagingProgram {
             held,
             transactions: Transactions::default(),
             changes,
-            drained: false,
+            shortage: Shortage::default(),
             out_of_memory: false,
             notes: Vec::new(),
         })
@@ -291,11 +289,9 @@ impl PagingProgram {
             for thread in self.threads.iter_mut().filter(|thread| thread.process == number) {
                 (thread.state, thread.at) = (State::Done, None);
             }
-            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
-            let unmap = freed.cost(&system.machine.costs);
-            system.machine.work(cpu, Category::PageFree, unmap);
+            let pages = self.io.exit(system, cpu, mm);
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
-            ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(freed.pages())));
+            ended.push(format!("process {number} ({:.1} MiB in memory{worst})", mib(pages)));
         }
         let now = system.machine.now(cpu);
         self.notes.push(oom::note(system, now, kill, &ended));
@@ -320,9 +316,7 @@ impl PagingProgram {
     fn release(&mut self, system: &mut System, cpu: Cpu, region: usize) {
         let Region { process, start, pages } = self.regions[region];
         let mm = self.processes[process].mm.expect("threads of who was killed do nothing");
-        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, start..start + pages);
-        let unmap = freed.cost(&system.machine.costs);
-        system.machine.work(cpu, Category::PageFree, unmap);
+        self.io.release(system, cpu, mm, start..start + pages);
     }
 
     /// The operation that a thread continues or starts, and how many of its pages are done.
@@ -464,7 +458,7 @@ impl PagingProgram {
                 Ok(Progress::Waits(until)) => return self.wait(system, cpu, thread, until),
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
-            self.drained = false;
+            self.shortage = Shortage::default();
             self.io.submit_writes(system, cpu);
             if system.machine.now(cpu) >= self.slice_ends[cpu.index()] {
                 self.queues[cpu.index()].rotate_left(1);
@@ -482,27 +476,15 @@ impl PagingProgram {
         }
     }
 
-    /// Handles a failed reclaim for a thread: it retries after the next completion, or the OOM killer runs.
+    /// Handles a failed reclaim for a thread.
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        self.io.submit_writes(system, cpu);
-        match self.io.next_completion() {
-            Some(earliest) => self.threads[thread].state = State::Waiting(earliest),
-            // Only dirty pages are left, and a flusher is about to write them.
-            None if self.io.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
-                let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
-                self.threads[thread].state = State::Waiting(soon);
-            }
-            // The only old pages may be in the LRU batches of other CPUs.
-            None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
-            None => {
-                let memcg = self.memcg_of(thread);
-                match system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(memcg) {
-                    Some(kill) => self.kill(system, cpu, &kill),
-                    None => self.out_of_memory = true,
-                }
-            }
+        let memcg = self.memcg_of(thread);
+        match self.shortage.next(system, cpu, &mut self.io, memcg) {
+            Relief::Wait(until) => self.threads[thread].state = State::Waiting(until),
+            Relief::Retry => {}
+            Relief::Kill(kill) => self.kill(system, cpu, &kill),
+            Relief::None => self.out_of_memory = true,
         }
-        self.drained = self.io.next_completion().is_none();
     }
 }
 

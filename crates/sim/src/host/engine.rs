@@ -18,15 +18,15 @@ use crate::held_pages::HeldPages;
 use crate::kernel_writes::parse_write;
 use crate::kswapd::Kswapds;
 use crate::memory_access::{Access, MemoryAccesses, Span};
+use crate::oom::{self, Relief, Shortage};
 use crate::outcome::Outcome;
 use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
-use crate::{Boot, Program, RunError, Step, System, metric, oom, paging};
+use crate::{Boot, Program, RunError, Step, System, metric, paging};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
 use mm::address_space::{Backing, VmFlags};
 use mm::allocator::request::OutOfMemory;
-use mm::jiffies::TICK_NS;
 use mm::oom_kill::OomKill;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ use workload::threads::Affinity;
 
 /// Most operations of a thread per step.
 const OPERATIONS: usize = 64;
-/// Interval at which memory for device contents is adjusted, memcg statistics are flushed, and settings are written.
+/// Interval at which memory for device contents is adjusted and memcg statistics are flushed.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 
 /// Whether a thread goes on.
@@ -74,8 +74,7 @@ pub(super) struct Host {
     running: usize,
     /// No CPU runs ahead past this time.
     pause: Time,
-    /// Whether the LRU batches of all CPUs have been drained since reclaim last made progress.
-    drained: bool,
+    shortage: Shortage,
     /// Whether the OOM killer found no victim.
     out_of_memory: bool,
     notes: Vec<String>,
@@ -114,7 +113,7 @@ impl Host {
             events: spec.events.clone(),
             refused: None,
             pause: Time::NEVER,
-            drained: false,
+            shortage: Shortage::default(),
             out_of_memory: false,
             notes: Vec::new(),
         })
@@ -183,10 +182,14 @@ impl Host {
         }
     }
 
+    /// When the next thread is woken on `cpu`.
+    fn next_timer(&self, cpu: Cpu) -> Time {
+        self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time)
+    }
+
     /// When `cpu` has to look at something else than its thread.
     fn limit(&self, cpu: Cpu) -> Time {
-        let timer = self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time);
-        timer.min(self.scheduler.next_tick(cpu)).min(self.pause)
+        self.next_timer(cpu).min(self.scheduler.next_tick(cpu)).min(self.pause)
     }
 
     /// Runs a thread until it waits, its CPU has to look at something else, or it has done [`OPERATIONS`].
@@ -198,7 +201,7 @@ impl Host {
                 Ok(Progress::Waits(until)) => return self.block(system, cpu, thread, until),
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
-            self.drained = false;
+            self.shortage = Shortage::default();
             self.io.submit_writes(system, cpu);
             for task in system.mm.parts.numa.take_wants_to_move() {
                 self.scheduler.migrate_preferred(system, task);
@@ -220,27 +223,15 @@ impl Host {
         self.scheduler.pull(system, cpu);
     }
 
-    /// Handles a failed reclaim for a thread: it retries after the next completion, or the OOM killer runs.
+    /// Handles a failed reclaim for a thread.
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        self.io.submit_writes(system, cpu);
-        match self.io.next_completion() {
-            Some(earliest) => self.block(system, cpu, thread, earliest),
-            // Only dirty pages are left, and a flusher is about to write them.
-            None if self.io.flushers.are_running() || system.mm.parts.page_cache.has_flusher_to_run() => {
-                let soon = system.machine.now(cpu) + Time::from_nanoseconds(TICK_NS);
-                self.block(system, cpu, thread, soon);
-            }
-            // The only old pages may be in the LRU batches of other CPUs.
-            None if !self.drained => system.mm.enter(&mut system.machine, Cpu(0)).lru_add_drain_all(),
-            None => {
-                let memcg = self.processes[self.threads[thread].process].memcg;
-                match system.mm.enter(&mut system.machine, Cpu(0)).out_of_memory(memcg) {
-                    Some(kill) => self.kill(system, cpu, &kill),
-                    None => self.out_of_memory = true,
-                }
-            }
+        let memcg = self.processes[self.threads[thread].process].memcg;
+        match self.shortage.next(system, cpu, &mut self.io, memcg) {
+            Relief::Wait(until) => self.block(system, cpu, thread, until),
+            Relief::Retry => {}
+            Relief::Kill(kill) => self.kill(system, cpu, &kill),
+            Relief::None => self.out_of_memory = true,
         }
-        self.drained = self.io.next_completion().is_none();
     }
 
     /// Does the next part of a thread's work.
@@ -466,9 +457,7 @@ impl Host {
     /// Frees the memory of an area.
     fn release(&mut self, system: &mut System, cpu: Cpu, thread: usize, area: u32) {
         let (mm, area) = (self.mm_of(thread), self.area(thread, area));
-        let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, area);
-        let unmap = freed.cost(&system.machine.costs);
-        system.machine.work(cpu, Category::PageFree, unmap);
+        self.io.release(system, cpu, mm, area);
     }
 
     /// Sets the CPU affinity of a thread.
@@ -529,9 +518,7 @@ impl Host {
             system.mm.parts.exit_task(own.first);
         }
         if let Some(mm) = own.mm.take() {
-            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
-            let unmap = freed.cost(&system.machine.costs);
-            system.machine.work(cpu, Category::PageFree, unmap);
+            self.io.exit(system, cpu, mm);
         }
     }
 
@@ -572,12 +559,10 @@ impl Host {
                     self.leave_process(system, cpu, thread);
                 }
             }
-            let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
-            let unmap = freed.cost(&system.machine.costs);
-            system.machine.work(cpu, Category::PageFree, unmap);
+            let pages = self.io.exit(system, cpu, mm);
             let name = self.reports.process_killed(self.processes[process].program);
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
-            let mib = self.page_size.mib_of_pages(freed.pages());
+            let mib = self.page_size.mib_of_pages(pages);
             ended.push(format!("a process of {name} ({mib:.1} MiB in memory{worst})"));
         }
         let now = system.machine.now(cpu);
@@ -616,8 +601,7 @@ impl Program for Host {
             self.reports.settle(system, cpu, Payer::Writeback);
         }
         let Some(thread) = self.scheduler.current(cpu) else {
-            let timer = self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time);
-            return match timer.min(self.io.flushers.ready_at(system, cpu)) {
+            return match self.next_timer(cpu).min(self.io.flushers.ready_at(system, cpu)) {
                 Time::NEVER => Step::Idle,
                 until if until <= now => Step::Again,
                 until => Step::Sleep(until),

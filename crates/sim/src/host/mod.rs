@@ -22,7 +22,8 @@ use crate::outcome::Outcome;
 use crate::{Boot, RunError};
 use engine::Host;
 use machine::profile::Figure;
-use machine::{Profile, Time, WrongValue};
+use machine::{Time, WrongValue};
+use workload::demand::spec::check_swap;
 use workload::keys::{Bounds, MIB, MILLISECONDS, Value};
 use workload::tasks::ProgramSpec;
 
@@ -131,10 +132,7 @@ impl HostPrograms {
         if self.programs.is_empty() {
             return Err(WrongValue::new("programs", "[]", "at least one program"));
         }
-        if self.swap.is_some() != (self.swap_mib > 0) {
-            let expected = "more than 0 with a swap device, 0 without";
-            return Err(WrongValue::new("swap_mib", self.swap_mib, expected));
-        }
+        check_swap(self.swap.as_ref(), self.swap_mib)?;
         for (at, event) in self.events.iter().enumerate() {
             let before = self.events[..at].last().map_or(0, |before| before.milliseconds);
             if event.milliseconds < before {
@@ -154,7 +152,7 @@ impl HostPrograms {
                 return Err(WrongValue::new(format!("cgroups[{at}].name"), &cgroup.name, expected));
             }
             if let Some(parent) = &cgroup.parent {
-                find(earlier, parent)
+                check_there(earlier, parent)
                     .map_err(|expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected))?;
             }
         }
@@ -165,7 +163,7 @@ impl HostPrograms {
                 return Err(WrongValue::new(of("name"), &program.name, expected));
             }
             if let Some(cgroup) = &program.cgroup {
-                find(&self.cgroups, cgroup)
+                check_there(&self.cgroups, cgroup)
                     .map_err(|expected| WrongValue::new(of("cgroup"), cgroup, expected))?;
             }
             program.program.check().map_err(|wrong| wrong.within(of("program")))?;
@@ -173,34 +171,9 @@ impl HostPrograms {
         Ok(())
     }
 
-    /// Checks that the machine has the devices and nodes.
-    pub(crate) fn check_machine(&self, machine: &Profile) -> Result<(), WrongValue> {
-        let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
-        for (key, device) in [("files", Some(&self.files)), ("swap", self.swap.as_ref())] {
-            if let Some(device) = device.filter(|device| !machine.devices.contains_key(*device)) {
-                let expected = match known.is_empty() {
-                    true => format!("a device of machine {}, which has none", machine.name),
-                    false => format!("a device of machine {}: {}", machine.name, known.join(", ")),
-                };
-                return Err(WrongValue::new(key, device, expected));
-            }
-        }
-        let nodes = machine.topology.nodes;
-        for (at, program) in self.programs.iter().enumerate() {
-            for (key, node) in [("cpu_node", program.cpu_node), ("memory_node", program.memory_node)] {
-                if let Some(node) = node.filter(|&node| node >= nodes) {
-                    let expected = format!("a node of machine {}, which has {nodes}", machine.name);
-                    return Err(WrongValue::new(format!("programs[{at}].{key}"), node, expected));
-                }
-            }
-            if program.program.needs_numa() && machine.numa.is_none() {
-                let expected =
-                    "a program that reads files or touches memory, or a machine whose profile has [numa]";
-                let key = format!("programs[{at}].program.kind");
-                return Err(WrongValue::new(key, program.program.kind(), expected));
-            }
-        }
-        Ok(())
+    /// The number of the cgroup `name`; the first has 0.
+    fn cgroup(&self, name: Option<&String>) -> Option<usize> {
+        self.cgroups.iter().position(|cgroup| Some(&cgroup.name) == name)
     }
 
     /// All figures (values with a source) and their keys below `workload`.
@@ -214,15 +187,14 @@ impl HostPrograms {
     }
 }
 
-/// The number of the cgroup `name`; as an error, what would be right.
-fn find(cgroups: &[Cgroup], name: &str) -> Result<usize, String> {
-    cgroups.iter().position(|cgroup| cgroup.name == name).ok_or_else(|| {
-        let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
-        match names.is_empty() {
-            true => "a cgroup of `cgroups` above it, which has none yet".into(),
-            false => format!("one of the cgroups above it: {}", names.join(", ")),
-        }
-    })
+/// Checks that a cgroup is there; the error is what would be right.
+fn check_there(cgroups: &[Cgroup], name: &str) -> Result<(), String> {
+    let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
+    match names.contains(&name) {
+        true => Ok(()),
+        false if names.is_empty() => Err("a cgroup of `cgroups` above it, which has none yet".into()),
+        false => Err(format!("one of the cgroups above it: {}", names.join(", "))),
+    }
 }
 
 fn milliseconds(count: u64) -> Time {

@@ -4,7 +4,7 @@ use super::*;
 use crate::metric;
 use crate::progress::RunProgress;
 use crate::tests::load_machine;
-use crate::{KernelChoice, Run, Workload};
+use crate::{KernelChoice, Misfit, Run, Workload};
 use mm::{Category, Event};
 use std::collections::BTreeMap;
 
@@ -184,8 +184,13 @@ fn what_does_not_go_together_is_refused() {
             format!("files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 10\nprograms = []\n{programs}")
                 .replace("programs = []\n[[", "[[");
         let spec: HostPrograms = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
-        let checked = spec.check().and_then(|()| spec.check_machine(&load_machine(MACHINE)));
-        checked.unwrap_err().key
+        if let Err(wrong) = spec.check() {
+            return wrong.key;
+        }
+        match spec.check_fit(&load_machine(MACHINE)) {
+            Err(Misfit::OutOfRange(wrong)) => wrong.key.replacen("workload.", "", 1),
+            other => panic!("{other:?}"),
+        }
     };
     assert_eq!(refused(""), "programs");
     assert_eq!(refused(&reader("a", 1, "cgroup = 'none'")), "programs[0].cgroup");

@@ -130,8 +130,7 @@ impl Beginnings {
             pids: Pids(DAEMONS),
         };
         for (at, program) in spec.programs.iter().enumerate() {
-            let cgroup = program.cgroup.as_ref();
-            let place = cgroup.and_then(|name| spec.cgroups.iter().position(|cgroup| cgroup.name == *name));
+            let place = spec.cgroup(program.cgroup.as_ref());
             let memcg = place.map_or(Memcg::ROOT, |place| memcgs[place]);
             for _ in 0..program.copies {
                 let stream = (all.programs.len() as u64) << 32;
@@ -267,8 +266,7 @@ fn create_memcgs(system: &mut System, spec: &HostPrograms) -> Vec<Memcg> {
     let page_size = system.mm.parts.allocator.page_size();
     let mut memcgs: Vec<Memcg> = Vec::new();
     for cgroup in &spec.cgroups {
-        let parent = cgroup.parent.as_ref();
-        let place = parent.and_then(|name| spec.cgroups.iter().position(|other| other.name == *name));
+        let place = spec.cgroup(cgroup.parent.as_ref());
         let memcg = system.mm.parts.lrus.create_memcg(place.map_or(Memcg::ROOT, |place| memcgs[place]));
         let limits = system.mm.parts.lrus.memcg_mut(memcg);
         limits.max = cgroup.max_mib.map_or(limits.max, |mib| page_size.pages_of_mib(mib));

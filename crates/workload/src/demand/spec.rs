@@ -84,6 +84,14 @@ crate::keys! {
     }
 }
 
+/// Checks that swap has a size exactly if it has a device.
+pub fn check_swap(device: Option<&String>, mib: u64) -> Result<(), WrongValue> {
+    match device.is_some() == (mib > 0) {
+        true => Ok(()),
+        false => Err(WrongValue::new("swap_mib", mib, "more than 0 with a swap device, 0 without")),
+    }
+}
+
 pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -122,13 +130,7 @@ impl Paging {
     /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
-        if self.swap.is_some() != (self.swap_mib > 0) {
-            return Err(WrongValue::new(
-                "swap_mib",
-                self.swap_mib,
-                "more than 0 with a swap device, 0 without",
-            ));
-        }
+        check_swap(self.swap.as_ref(), self.swap_mib)?;
         for (group, &parent) in self.cgroup_parent.iter().enumerate() {
             let is_below_itself = self.ancestors(group).nth(self.cgroup_parent.len()).is_some();
             if is_below_itself {
