@@ -7,6 +7,7 @@ use crate::progress::{self, Lines};
 use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use lab::applicable_features::without_effect;
 use lab::experiment::{Experiment, Makers, Progress, make_all};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
@@ -79,10 +80,11 @@ pub fn program() -> Program {
 
 /// Runs `experiment`, except for runs whose results are already in the results directory.
 pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
-    for note in experiment.features_without_effect()? {
+    let runs = experiment.runs()?;
+    for note in without_effect(&runs) {
         terminal::say(format_args!("note: {note}"));
     }
-    let made = make(&experiment.runs()?, arguments, "")?;
+    let made = make(&runs, arguments, "")?;
     made.say(&arguments.results);
     Ok(made.records)
 }

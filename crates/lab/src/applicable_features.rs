@@ -57,7 +57,7 @@ fn has_pools(run: &Run) -> bool {
 }
 
 /// A sentence for each feature that was set by name and changes nothing in some of the runs.
-pub(crate) fn without_effect(runs: &[Run]) -> Vec<String> {
+pub fn without_effect(runs: &[Run]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for run in runs {
         let features = name_and_features(&run.variant).1.into_iter().flat_map(|features| features.split('+'));

@@ -12,7 +12,6 @@
 
 pub mod varied;
 
-use crate::applicable_features::without_effect;
 use crate::results::{DescribedRun, Record, Results, ResultsError};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
@@ -166,11 +165,6 @@ impl Experiment {
             }
         }
         Ok(runs)
-    }
-
-    /// A sentence for each feature that was set by name and changes nothing in some of the runs, with the reason.
-    pub fn features_without_effect(&self) -> Result<Vec<String>, ExperimentError> {
-        Ok(without_effect(&self.runs()?))
     }
 
     /// Makes the runs that `results` does not have, on `jobs` threads, and stores each as it ends. Returns

@@ -7,7 +7,7 @@
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
 
-mod applicable_features;
+pub mod applicable_features;
 mod applicable_settings;
 pub mod calibration;
 pub mod comparison;

@@ -65,6 +65,7 @@ impl<'a, E: From<ExplainError>> Measurements<'a, E> {
             record.series.clear();
             record.histograms.clear();
             record.areas.clear();
+            record.programs.clear();
             self.known.insert((record.run.variant.clone(), record.run.seed), record);
         }
         Ok(())

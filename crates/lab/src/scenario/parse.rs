@@ -33,12 +33,10 @@ fn place_in_workload(text: &str) -> Option<toml::de::Error> {
     let workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
     let part = |key: &str| workload.get_ref().as_table()?.get(key).cloned();
     let programs = part("programs").and_then(|programs| {
-        let programs = programs.into_inner();
-        let each = programs.as_array()?.iter().filter_map(|program| {
+        programs.get_ref().as_array()?.iter().find_map(|program| {
             let program = program.get_ref().as_table()?.get("program")?.clone();
             place_in(program, workload::tasks::ProgramSpec::error_in)
-        });
-        each.collect::<Vec<_>>().into_iter().next()
+        })
     });
     let mut error = part("program")
         .and_then(|program| place_in(program, ProgramSpec::error_in))
