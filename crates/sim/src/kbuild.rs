@@ -25,7 +25,7 @@ use mm::lru_lock::FREE_BATCH;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use workload::keys::{Bounds, CPUS, INTENSITY, UNITS};
+use workload::keys::{Bounds, CPUS, INTENSITY, NODES, UNITS};
 use workload::process::{Operation, ProcessProfile};
 
 workload::keys! {
@@ -36,7 +36,7 @@ workload::keys! {
         /// `-j` of each build.
         pub jobs: usize => CPUS,
         /// Node to which memory is bound (`numactl -m`); if absent, memory is allocated locally.
-        pub bind: Option<u8> => Bounds::new(0.0, 63.0, "nodes that a set can name"),
+        pub bind: Option<u8> => NODES,
         /// Units per build; as many as were recorded if absent.
         pub units: Option<usize> => UNITS,
         /// Units, over all builds, that finish before measuring starts.

@@ -22,6 +22,7 @@ mod kernel_choice;
 pub mod kernel_writes;
 mod kswapd;
 pub mod long_running;
+mod mapping;
 pub mod mappings;
 mod memory_access;
 pub mod metric;

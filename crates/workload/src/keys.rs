@@ -49,6 +49,8 @@ impl Bounds {
 
 /// Of threads, tasks and pairs that have a CPU each, and of nodes' CPUs.
 pub const CPUS: Bounds = Bounds::new(1.0, 8192.0, "CPUs of the largest machine");
+/// Of a node's number.
+pub const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 /// Of threads that share CPUs.
 pub const THREADS: Bounds = Bounds::new(1.0, 100_000.0, "a dozen for each CPU of the largest machine");
 /// Of processes.

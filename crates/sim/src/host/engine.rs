@@ -11,12 +11,13 @@
 //! submitted it.
 
 use super::report::{Payer, Reports};
-use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, map_apart, set_mempolicy};
+use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread};
 use super::{HostEvent, HostPrograms};
 use crate::block_io::BlockIo;
 use crate::held_pages::HeldPages;
 use crate::kernel_writes::parse_write;
 use crate::kswapd::Kswapds;
+use crate::mapping::{bind, map_again, map_apart};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::oom::{self, Relief, Shortage};
 use crate::outcome::Outcome;
@@ -25,7 +26,7 @@ use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric, paging};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
-use mm::address_space::{Backing, VmFlags};
+use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::oom_kill::OomKill;
 use std::cmp::Reverse;
@@ -290,10 +291,7 @@ impl Host {
             }
             Operation::Release { area } => self.release(system, cpu, thread, area),
             Operation::Map { area } => {
-                let Range { start, end } = self.area(thread, area);
-                let mm = self.mm_of(thread);
-                let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-                system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+                map_again(system, cpu, self.mm_of(thread), self.area(thread, area));
             }
             Operation::Mmap { pages } => {
                 let area = map_apart(system, self.mm_of(thread), paging::pages_of(self.page_size, pages));
@@ -302,7 +300,7 @@ impl Host {
             Operation::Pin(to) => return Ok(self.pin(system, cpu, thread, to)),
             Operation::SetMempolicy(node) => {
                 let node = node.map(Node).or(self.programs[self.threads[thread].program].memory_node);
-                set_mempolicy(system, self.scheduler.task(thread), node);
+                bind(system, self.scheduler.task(thread), node);
             }
             Operation::Barrier => return Ok(self.wait_for_others(system, cpu, thread)),
             Operation::Exec => {
@@ -446,11 +444,11 @@ impl Host {
         Ok(Progress::Goes)
     }
 
-    fn mm_of(&self, thread: usize) -> mm::address_space::MmId {
+    fn mm_of(&self, thread: usize) -> MmId {
         self.processes[self.threads[thread].process].mm.expect("threads of who was killed do nothing")
     }
 
-    fn area(&self, thread: usize, area: u32) -> Range<mm::address_space::Vpn> {
+    fn area(&self, thread: usize, area: u32) -> Range<Vpn> {
         self.processes[self.threads[thread].process].areas[area as usize].clone()
     }
 
@@ -532,7 +530,7 @@ impl Host {
         let mm = system.mm.parts.create_mm(memcg);
         let pid = self.pids.next();
         let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, pid, None);
-        set_mempolicy(system, task, self.programs[program].memory_node);
+        bind(system, task, self.programs[program].memory_node);
         let own = &mut self.processes[process];
         own.areas.clear();
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);

@@ -24,11 +24,9 @@ use engine::Host;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
 use workload::demand::spec::check_swap;
-use workload::keys::{Bounds, MIB, MILLISECONDS, Value};
+use workload::keys::{Bounds, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
-/// Bounds of node numbers.
-const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 /// Bounds of copies.
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 

@@ -2,15 +2,15 @@
 
 use super::HostPrograms;
 use crate::block_io::ReadsInFlight;
+use crate::mapping::{bind, map, map_apart};
 use crate::memory_access::Span;
 use crate::paging::pages_of;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
-use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::address_space::{MmId, Vpn};
 use mm::hugetlb::write::Write;
 use mm::memcontrol::Memcg;
-use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
@@ -21,8 +21,6 @@ use workload::tasks::{Layout, Operation, Program};
 
 /// The highest PID of a daemon.
 const DAEMONS: u32 = 999;
-/// Pages that a page table maps.
-const SPAN: u64 = 512;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +171,7 @@ impl Beginnings {
             let mm = system.mm.parts.create_mm(memcg);
             let pid = self.pids.next();
             let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(running.start, mm, pid, None);
-            set_mempolicy(system, first, running.memory_node);
+            bind(system, first, running.memory_node);
             let areas = map_areas(system, mm, process);
             let (alive, waiting) = (0, Vec::new());
             self.processes.push(Process { program, memcg, mm: Some(mm), first, areas, alive, waiting });
@@ -187,7 +185,7 @@ impl Beginnings {
             let start = running.start + super::milliseconds(thread.start_milliseconds);
             let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
             let task = kernel.add_task(running.start, mm, pid, Some(first));
-            set_mempolicy(system, task, running.memory_node);
+            bind(system, task, running.memory_node);
             let known = scheduler.add(task);
             scheduler.set_affinity(&system.machine.topology, known, Cpu(0), allowed);
             self.threads.push(Thread {
@@ -208,34 +206,11 @@ impl Beginnings {
     }
 }
 
-/// Binds new memory of a task to a node, if there is one.
-pub(super) fn set_mempolicy(system: &mut System, task: TaskId, node: Option<Node>) {
-    let policy = node.map(|node| Mempolicy {
-        mode: Mode::Bind(Nodes::of(node)),
-        migrate_on_fault: false,
-        migrate_on_referencing_node: false,
-    });
-    system.mm.parts.numa.set_mempolicy(task, policy);
-}
-
-/// Maps an area that is not adjacent to any other: in front of it are unmapped pages.
-pub(super) fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
-    let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
-    let start = kernel.mmap(mm, SPAN + pages, Backing::Anonymous, VmFlags::PRIVATE);
-    kernel.munmap(mm, start..start + SPAN);
-    start + SPAN..start + SPAN + pages
-}
-
 fn map_areas(system: &mut System, mm: MmId, process: &workload::tasks::Process) -> Vec<Range<Vpn>> {
     let page_size = system.mm.parts.allocator.page_size();
     let area = |&parts: &u64| {
-        let pages = pages_of(page_size, parts);
-        if process.apart {
-            return map_apart(system, mm, pages);
-        }
-        let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
-        let start = kernel.mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
-        start..start + pages
+        let map = if process.apart { map_apart } else { map };
+        map(system, mm, pages_of(page_size, parts))
     };
     process.areas.iter().map(area).collect()
 }

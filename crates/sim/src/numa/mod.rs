@@ -20,6 +20,7 @@ mod layout;
 mod report;
 
 use crate::kswapd::Kswapds;
+use crate::mapping::{SPAN, bind, map, map_again, map_apart, map_behind};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::outcome::Outcome;
 use crate::random::Stream;
@@ -31,13 +32,13 @@ use machine::{Cpu, Node, Time};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::features::sched::{SchedFeatures, TaskPlacement};
 use mm::memcontrol::Memcg;
-use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
+use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
 use mm::{Category, Event, Features, MemoryManager};
 use report::Report;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use workload::keys::{Bounds, CPUS, MILLISECONDS};
+use workload::keys::{Bounds, CPUS, MILLISECONDS, NODES};
 use workload::tasks::Extent;
 use workload::threads::{Affinity, Operation, Process as ProcessSpec, Program as Programs, ProgramSpec};
 
@@ -47,11 +48,6 @@ const FIRST_PID: u32 = 1000;
 const KERNEL_WORK: Time = Time::from_nanoseconds(1_000_000);
 /// Pages of a thread's stack.
 const STACK: u64 = 2048;
-/// Pages that a page table maps; stacks begin anywhere within that range.
-const SPAN: u64 = 512;
-
-/// Bounds of node numbers.
-const NODES: Bounds = Bounds::new(0.0, 63.0, "nodes that a set can name");
 
 /// Bounds of pages in an LRU batch: with one more, the batch is full and goes to the LRU lists.
 const BATCHED: Bounds = Bounds::new(0.0, 30.0, "one less than the largest batch of a CPU");
@@ -493,8 +489,11 @@ impl NumaProgram {
                 system.machine.work(cpu, Category::SystemCalls, Time::from_nanoseconds(nanoseconds));
             }
             Operation::Pin(to) => return self.pin(system, cpu, number, to),
-            Operation::SetMempolicy(node) => self.set_mempolicy(system, number, node),
-            Operation::Map { area } => self.map_again(system, cpu, process, area),
+            Operation::SetMempolicy(node) => bind(system, self.scheduler.task(number), node.map(Node)),
+            Operation::Map { area } => {
+                let Process { mm, areas, .. } = &self.processes[process];
+                map_again(system, cpu, *mm, areas[area as usize].clone());
+            }
             Operation::Mmap { pages } => {
                 let process = &mut self.processes[process];
                 let area = map_apart(system, process.mm, pages);
@@ -523,23 +522,6 @@ impl NumaProgram {
             return Progress::Left;
         }
         Progress::Goes
-    }
-
-    fn set_mempolicy(&mut self, system: &mut System, number: usize, node: Option<u8>) {
-        let policy = node.map(|node| Mempolicy {
-            mode: Mode::Bind(Nodes::of(Node(node))),
-            migrate_on_fault: false,
-            migrate_on_referencing_node: false,
-        });
-        system.mm.parts.numa.set_mempolicy(self.scheduler.task(number), policy);
-    }
-
-    /// Maps an area anew at the same address.
-    fn map_again(&mut self, system: &mut System, cpu: Cpu, process: usize, area: u32) {
-        let Process { mm, areas, .. } = &self.processes[process];
-        let (mm, Range { start, end }) = (*mm, areas[area as usize].clone());
-        let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-        system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
     }
 
     /// Frees the memory of an area.
@@ -703,25 +685,6 @@ fn sched_features(features: &Features, spec: &NumaThreads) -> SchedFeatures {
         Some(placement) => SchedFeatures { placement: placement.into(), ..sched },
         None => sched,
     }
-}
-
-/// Maps private anonymous memory.
-fn map(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
-    let start =
-        system.mm.enter(&mut system.machine, Cpu(0)).mmap(mm, pages, Backing::Anonymous, VmFlags::PRIVATE);
-    start..start + pages
-}
-
-/// Maps an area that is not adjacent to any other.
-fn map_apart(system: &mut System, mm: MmId, pages: u64) -> Range<Vpn> {
-    map_behind(system, mm, SPAN, pages)
-}
-
-/// Maps an area with `room` unmapped pages in front of it, which start with the first page of a page table.
-fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -> Range<Vpn> {
-    let Range { start, end } = map(system, mm, room + pages);
-    system.mm.enter(&mut system.machine, Cpu(0)).munmap(mm, start..start + room);
-    start + room..end
 }
 
 /// Maps stacks of threads, each with a guard page below, starting `offset` pages after the start of a page
