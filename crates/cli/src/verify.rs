@@ -79,8 +79,8 @@ pub struct Arguments {
     #[arg(help = format!("The mechanism: {}; and {}", in_words(published(), "or"), unpublished()), add = completion::mechanisms())]
     mechanism: String,
 
-    /// Run only this workload of pcp (page_fault1-1cpu, page_fault1-2cpu, unix_stream or compile-j2); other
-    /// mechanisms have no choice; may be given several times
+    /// Run only this workload of pcp (page_fault1-1cpu, page_fault1-2cpu, unix_stream, compile-j2 or
+    /// threads); other mechanisms have no choice; may be given several times
     #[arg(long = "workload", value_name = "NAME", conflicts_with = "recorded")]
     workloads: Vec<String>,
 

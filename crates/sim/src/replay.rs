@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Every CPU waits for the recorded time of an event before it acts; it is late if locks delay it. Pages that
-//! the recording frees without having allocated them are allocated before the replay starts. Events that are
-//! the page allocator's reaction instead of demand (refills, drains) are skipped.
+//! the recording frees without having allocated them are allocated before the replay starts. The page frames
+//! of kernel stacks, which `alloc_pages_bulk` takes, are not recorded: a stack's pages join those that were
+//! allocated before, and the frees of unknown page frames take them from there. Events that are the page
+//! allocator's reaction instead of demand (refills, drains) are skipped.
 
 use crate::outcome::Outcome;
 use crate::{Boot, RunError, System};
@@ -33,27 +35,50 @@ workload::keys! {
 /// virtual time.
 const LATEST: u64 = 200 * 24 * 3600 * 1_000_000_000;
 
-/// Numbers of blocks, by order, that a trace frees without having allocated them; and the number of CPUs.
+/// Counts the blocks that a trace frees without having allocated them.
+struct UnknownFrees {
+    /// Orders of the blocks that live, by page frame.
+    live: HashMap<u32, u8>,
+    /// Pages of kernel stacks, whose frees are still to come.
+    pages_of_stacks: u32,
+    /// Numbers of blocks, by order, that neither an allocation nor a kernel stack accounts for.
+    missing: Vec<u64>,
+}
+
+impl UnknownFrees {
+    fn new() -> UnknownFrees {
+        UnknownFrees { live: HashMap::new(), pages_of_stacks: 0, missing: vec![0; mm::page::NR_PAGE_ORDERS] }
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event.operation {
+            Operation::Alloc if event.pfn != NO_PAGE => drop(self.live.insert(event.pfn, event.order)),
+            Operation::KernelStack => self.pages_of_stacks += event.stack_pages(),
+            Operation::Free if self.live.remove(&event.pfn).is_none() => match order_of(event) {
+                0 if self.pages_of_stacks > 0 => self.pages_of_stacks -= 1,
+                order => self.missing[usize::from(order)] += 1,
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Numbers of blocks, by order, that have to be there before the trace begins; and the number of CPUs.
 fn missing_blocks(reader: &mut TraceReader) -> Result<(Vec<u64>, usize), RunError> {
-    let mut missing = vec![0; mm::page::NR_PAGE_ORDERS];
-    let mut live: HashMap<u32, u8> = HashMap::new();
+    let mut unknown = UnknownFrees::new();
     let mut cpus = 1;
     let mut last = 0;
     each_event(reader, |event| {
         last = event.time;
         cpus = cpus.max(event.cpu as usize + 1);
-        match event.operation {
-            Operation::Alloc if event.pfn != NO_PAGE => drop(live.insert(event.pfn, event.order)),
-            Operation::Free if live.remove(&event.pfn).is_none() => missing[order_of(event) as usize] += 1,
-            _ => {}
-        }
+        unknown.note(event);
     })?;
     if last > LATEST {
         let text =
             format!("its last event is at {last} ns; virtual time goes as far as {LATEST} ns, 200 days");
         return Err(RunError::Trace(text));
     }
-    Ok((missing, cpus))
+    Ok((unknown.missing, cpus))
 }
 
 fn order_of(event: &Event) -> u8 {
@@ -78,7 +103,7 @@ struct Copy {
     delay: Time,
     /// For each live block, by recorded page frame, where the twin allocated it.
     live: HashMap<u32, (Pfn, u8)>,
-    /// Blocks allocated before the recording, by order.
+    /// Blocks of unknown page frames, by order: allocated before the recording, or for kernel stacks.
     earlier: Vec<Vec<Pfn>>,
 }
 
@@ -114,6 +139,13 @@ impl Copy {
                     block.or_else(|| Some((self.earlier[order as usize].pop()?, order)))
                 {
                     system.free(cpu, pfn, order);
+                }
+            }
+            Operation::KernelStack => {
+                system.machine.idle_until(cpu, due);
+                let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+                for _ in 0..event.stack_pages() {
+                    self.earlier[0].extend(system.alloc(cpu, &request));
                 }
             }
             Operation::VmstatUpdateStart => {
@@ -179,4 +211,34 @@ pub(super) fn run(boot: &Boot, spec: &Replay) -> Result<Outcome, RunError> {
     }
     let end = system.latest();
     Ok(system.outcome(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_account_for_the_frees_of_unknown_page_frames_that_follow() {
+        let event = |operation, pfn, argument| Event {
+            time: 0,
+            pfn,
+            argument,
+            task: 1,
+            cpu: 0,
+            operation,
+            order: 0,
+            migratetype: MigrateType::Unmovable as i8,
+            blocked: false,
+        };
+        let mut unknown = UnknownFrees::new();
+        unknown.note(&event(Operation::Free, 7, 0));
+        unknown.note(&event(Operation::KernelStack, NO_PAGE, 4));
+        unknown.note(&event(Operation::Alloc, 8, 0));
+        for pfn in [8, 20, 21, 22, 23] {
+            unknown.note(&event(Operation::Free, pfn, 0));
+        }
+        assert_eq!(unknown.missing[0], 1, "page frame 7 was allocated before the trace");
+        unknown.note(&event(Operation::Free, 24, 0));
+        assert_eq!(unknown.missing[0], 2);
+    }
 }

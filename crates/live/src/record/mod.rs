@@ -395,7 +395,10 @@ fn prepare(
                 require(instance, tracepoint)?;
                 filter_work(instance, tracepoint)?;
             }
-            enable(instance, &TRACEPOINTS, TRACEPOINTS.len(), progress)
+            for tracepoint in TRACEPOINTS.iter().filter(|tracepoint| tracepoint.system == "vmalloc") {
+                filter_stacks(instance, tracepoint)?;
+            }
+            enable(instance, &TRACEPOINTS, tracepoints::REQUIRED, progress)
         }
         Demand::PageCache => enable(instance, &page_cache::TRACEPOINTS, page_cache::REQUIRED, progress),
     }
@@ -458,6 +461,16 @@ fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), Recor
     });
     let Some(address) = address else { return Err(failed(source)) };
     instance.write(file, &format!("function == 0x{address}")).map_err(failed)
+}
+
+/// Filters an event of vmalloc areas to those of kernel stacks. Kernels before 6.3 do not have the event.
+fn filter_stacks(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), RecordError> {
+    if require(instance, tracepoint).is_err() {
+        return Ok(());
+    }
+    let file = format!("events/{}/{}/filter", tracepoint.system, tracepoint.name);
+    let filtered = instance.write(&file, tracepoints::STACK_FILTER);
+    filtered.map_err(|source| RecordError::Filter { event: tracepoint.full_name(), source })
 }
 
 /// Reports progress until the command exits, a signal arrives or the disk is nearly full.

@@ -315,6 +315,19 @@ fn values_without_a_place_in_a_trace_are_refused() {
 }
 
 #[test]
+fn the_area_of_a_stack_has_a_guard_page_and_the_stack() {
+    let formats: Vec<_> = formats().iter().map(|text| EventFormat::parse(text).unwrap()).collect();
+    let decoder = Decoder::new(&TRACEPOINTS, &formats).unwrap();
+    let area = formats.iter().find(|format| format.name == "alloc_vmap_area").unwrap();
+    let mut record = vec![0; 52];
+    record[..2].copy_from_slice(&area.id.to_le_bytes());
+    record[16..24].copy_from_slice(&(20_u64 << 10).to_le_bytes());
+    record[24..32].copy_from_slice(&(16_u64 << 10).to_le_bytes());
+    let event = decoder.decode(1, 5, &record, &mut TaskNames::default()).unwrap().unwrap();
+    assert_eq!((event.operation, event.cpu, event.stack_pages()), (Operation::KernelStack, 1, 4));
+}
+
+#[test]
 fn a_missing_field_is_named_before_recording() {
     let formats: Vec<_> = formats()
         .iter()

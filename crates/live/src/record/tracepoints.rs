@@ -37,8 +37,8 @@ impl<K> Tracepoint<K> {
     }
 }
 
-/// All tracepoints that are recorded.
-pub const TRACEPOINTS: [Tracepoint; 12] = [
+/// All tracepoints that are recorded. The first [`REQUIRED`] must exist.
+pub const TRACEPOINTS: [Tracepoint; 13] = [
     tracepoint("kmem", "mm_page_alloc", Operation::Alloc, &["pfn", "order", "gfp_flags", "migratetype"]),
     tracepoint("kmem", "mm_page_free", Operation::Free, &["pfn", "order"]),
     tracepoint("kmem", "mm_page_free_batched", Operation::FreeBatched, &["pfn"]),
@@ -73,7 +73,18 @@ pub const TRACEPOINTS: [Tracepoint; 12] = [
     ),
     tracepoint("workqueue", "workqueue_execute_start", Operation::VmstatUpdateStart, &["function"]),
     tracepoint("workqueue", "workqueue_execute_end", Operation::VmstatUpdateEnd, &["function"]),
+    // Since Linux 6.3.
+    tracepoint("vmalloc", "alloc_vmap_area", Operation::KernelStack, &["size", "align", "failed"]),
 ];
+
+/// Without the others, a trace says too little to be replayed.
+pub const REQUIRED: usize = 12;
+
+/// Areas whose alignment is that of a kernel stack, and not that of a page or of a huge mapping. A stack is
+/// aligned to its size or to twice its size (`THREAD_ALIGN`): 16 to 64 KiB.
+pub const STACK_FILTER: &str = "align > 4096 && align <= 65536 && failed == 0";
+/// The page that `VM_MAP` areas have behind their memory, and by which an area is larger than its stack.
+const GUARD_PAGE: u64 = 4096;
 
 /// Workqueue events are filtered to work items with this function.
 pub const WORK_FUNCTION: &str = "vmstat_update";
@@ -237,6 +248,10 @@ impl Layout<Operation> {
             Operation::Switch => {
                 event.blocked = self.number(record, 2)? & WAITING != 0;
                 event.argument = self.number(record, 3)? as u32;
+            }
+            Operation::KernelStack => {
+                let bytes = self.number(record, 0)?.saturating_sub(GUARD_PAGE);
+                event.argument = (bytes / GUARD_PAGE) as u32;
             }
             Operation::Exec | Operation::Exit | Operation::VmstatUpdateStart | Operation::VmstatUpdateEnd => {
             }

@@ -30,6 +30,14 @@ pub struct Event {
     pub blocked: bool,
 }
 
+impl Event {
+    /// Pages of the stack of a [`Operation::KernelStack`]. A file can name any number; `THREAD_SIZE` is at
+    /// most 64 KiB.
+    pub fn stack_pages(&self) -> u32 {
+        self.argument.min(16)
+    }
+}
+
 /// What happened. The names are those in the file; the tracepoints are those of Linux 6.18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
@@ -62,11 +70,14 @@ pub enum Operation {
     VmstatUpdateStart,
     /// `workqueue:workqueue_execute_end` of `vmstat_update`.
     VmstatUpdateEnd,
+    /// `vmalloc:alloc_vmap_area` of a new task's kernel stack, for which `alloc_pages_bulk` takes unmovable
+    /// pages of order 0 right after. That function has no tracepoint. `argument`: the number of pages.
+    KernelStack,
 }
 
 impl Operation {
     /// All operations, in the order of their numbers.
-    pub const ALL: [Operation; 12] = [
+    pub const ALL: [Operation; 13] = [
         Operation::Alloc,
         Operation::Free,
         Operation::FreeBatched,
@@ -79,6 +90,7 @@ impl Operation {
         Operation::Switch,
         Operation::VmstatUpdateStart,
         Operation::VmstatUpdateEnd,
+        Operation::KernelStack,
     ];
 
     /// The operation's name in the file.
@@ -96,6 +108,7 @@ impl Operation {
             Operation::Switch => "switch",
             Operation::VmstatUpdateStart => "vmstat_update_start",
             Operation::VmstatUpdateEnd => "vmstat_update_end",
+            Operation::KernelStack => "kernel_stack",
         }
     }
 

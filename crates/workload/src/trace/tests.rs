@@ -217,8 +217,8 @@ fn a_panic_of_the_parquet_crate_is_an_error() {
 
 #[test]
 fn metadata_is_checked() {
-    let message = refusal(altered("", None, Some(r#"{"format": 3, "new": {}}"#)));
-    assert_eq!(message, "trace in memory has trace format 3, this mmtwin reads up to 2; update mmtwin");
+    let message = refusal(altered("", None, Some(r#"{"format": 4, "new": {}}"#)));
+    assert_eq!(message, "trace in memory has trace format 4, this mmtwin reads up to 3; update mmtwin");
     let message = refusal(altered("", None, Some("{\n  \"format\": 1,\n  oops }")));
     assert!(message.contains("line 3 column 3"), "{message}");
     let message = refusal(altered("", None, Some(r#"{"format": 1}"#)));

@@ -122,14 +122,16 @@ pub struct Demand {
     begun: Vec<bool>,
     /// For each CPU, the block of an `extfrag` event that a `zone_locked` may still repeat.
     claimed: Vec<Option<(u32, u8)>>,
+    /// The zone that served the latest allocation of each CPU.
+    zones: HashMap<u16, usize>,
 }
 
 impl Demand {
     /// Nothing was asked yet.
     pub fn new(replay: Replay) -> Demand {
         let causes = Causes::default();
-        let (orders, begun, claimed) = Default::default();
-        Demand { replay, refilled: 0, drained: 0, causes, orders, begun, claimed }
+        let (orders, begun, claimed, zones) = Default::default();
+        Demand { replay, refilled: 0, drained: 0, causes, orders, begun, claimed, zones }
     }
 
     /// From now on the events of `cpu` count.
@@ -156,7 +158,15 @@ impl Demand {
                 if let Some(migrate_type) =
                     u8::try_from(event.migratetype).ok().and_then(MigrateType::from_number)
                 {
+                    self.zones.extend(self.replay.zone_of(event.pfn).map(|zone| (event.cpu, zone)));
                     self.replay.alloc(event.cpu, event.pfn, event.order, migrate_type);
+                }
+            }
+            // No event tells the zone of a stack's pages: it is that of other allocations at the time.
+            Operation::KernelStack => {
+                if let Some(&zone) = self.zones.get(&event.cpu) {
+                    let unmovable = MigrateType::Unmovable;
+                    self.replay.alloc_bulk(event.cpu, zone, 0, unmovable, event.stack_pages());
                 }
             }
             Operation::Free if hidden == Some(Hidden::FreeToBuddy) => {

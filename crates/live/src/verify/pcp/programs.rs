@@ -19,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::str::FromStr;
+use std::sync::Barrier;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -34,6 +35,10 @@ const MESSAGE: usize = 64 << 10;
 const MESSAGES: usize = 10_000;
 /// C files to compile, two at a time.
 const SOURCES: usize = 24;
+/// Threads that wait at the same time, and how often so many are started. The kernel keeps two stacks a CPU for
+/// the next threads, so nearly all get new ones.
+const THREADS: usize = 2000;
+const CROWDS: usize = 5;
 const PAGE: usize = 4096;
 
 /// What leads this program to [`run`].
@@ -55,16 +60,23 @@ pub enum Program {
     UnixStream,
     /// Compiles C files, two at a time.
     Compile,
+    /// Starts crowds of threads that wait until all of them exist: each needs a kernel stack.
+    Threads,
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Program; 4] =
-        [Program::PageFault, Program::PageFaultOnTwo, Program::UnixStream, Program::Compile];
+    pub const ALL: [Program; 5] = [
+        Program::PageFault,
+        Program::PageFaultOnTwo,
+        Program::UnixStream,
+        Program::Compile,
+        Program::Threads,
+    ];
 
     /// Its name in tables and on the command line.
     pub fn name(self) -> &'static str {
-        ["page_fault1-1cpu", "page_fault1-2cpu", "unix_stream", "compile-j2"][self as usize]
+        ["page_fault1-1cpu", "page_fault1-2cpu", "unix_stream", "compile-j2", "threads"][self as usize]
     }
 
     /// Why it cannot run here, if so.
@@ -109,6 +121,7 @@ pub fn run(program: Program, directory: &Path) -> io::Result<()> {
         Program::PageFaultOnTwo => on_cpus(&cpus[..cpus.len().min(2)], |_| touch_memory())?,
         Program::UnixStream => send_messages(&cpus)?,
         Program::Compile => compile(directory)?,
+        Program::Threads => (0..CROWDS).try_for_each(|_| start_threads())?,
     }
     mark()?;
     fs::copy("/proc/zoneinfo", directory.join(FINAL_STATE))?;
@@ -174,6 +187,18 @@ fn send_messages(cpus: &[usize]) -> io::Result<()> {
                 _ => (&receiver).read_exact(&mut message)?,
             }
         }
+        Ok(())
+    })
+}
+
+/// Starts threads of which none ends before all are there.
+fn start_threads() -> io::Result<()> {
+    let all_are_there = Barrier::new(THREADS + 1);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            std::thread::Builder::new().stack_size(16 << 10).spawn_scoped(scope, || all_are_there.wait())?;
+        }
+        all_are_there.wait();
         Ok(())
     })
 }

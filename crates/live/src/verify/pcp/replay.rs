@@ -140,7 +140,7 @@ impl Replay {
         self.mm.enter(&mut self.machine, Cpu(cpu)).alloc(&request)
     }
 
-    /// `cpu` takes `blocks` blocks through the bulk interface, which does not count as an allocation that
+    /// `cpu` takes `blocks` blocks through `alloc_pages_bulk`, which does not count as an allocation that
     /// interrupts a row of frees.
     pub fn alloc_bulk(&mut self, cpu: u16, zone: usize, order: u8, migrate_type: MigrateType, blocks: u32) {
         let free_count = self.pageset(cpu, zone).free_count;

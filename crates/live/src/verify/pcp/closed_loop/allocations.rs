@@ -18,6 +18,7 @@ use crate::verify::pcp::history::Fate;
 
 impl Judge<'_> {
     pub(super) fn alloc(&mut self, number: u32, event: &Event) {
+        self.zones.extend(self.description.zone_of(event.pfn).map(|zone| (event.cpu, zone)));
         if self.direct.remove(&number)
             || event.pfn == NO_PAGE
             || !is_order_allowed(event.order, PAGEBLOCK_ORDER)
@@ -40,6 +41,30 @@ impl Judge<'_> {
         }
         let pageset = self.pages(place).tuning;
         self.compare(number, place, &pageset);
+    }
+
+    /// `alloc_pages_bulk` takes the pages of a kernel stack from the front of the unmovable list; what the list
+    /// lacks, from the refill that follows. No event tells the zone: it is that of other allocations at the time.
+    pub(super) fn take_stack(&mut self, event: &Event) {
+        let zone = self.zones.get(&event.cpu).copied();
+        let Some(place) = zone.and_then(|zone| self.place(event.cpu, zone)) else { return };
+        if self.lists[place.slot].is_some() {
+            self.owed_to_stacks.insert(place.slot, event.stack_pages() as usize);
+            self.give_to_stack(place);
+        }
+    }
+
+    /// Takes from the unmovable list what a kernel stack is still owed.
+    pub(super) fn give_to_stack(&mut self, place: Place) {
+        let Some(owed) = self.owed_to_stacks.remove(&place.slot) else { return };
+        let list = list_index(&self.features, 0, MigrateType::Unmovable);
+        let pages = self.pages(place);
+        let given = owed.min(pages.list(list).len());
+        pages.list_mut(list).drain(..given);
+        pages.tuning.count -= given as i32;
+        if given < owed {
+            self.owed_to_stacks.insert(place.slot, owed - given);
+        }
     }
 
     /// The allocated block is not where the twin would have taken it from.

@@ -152,6 +152,10 @@ struct Judge<'a> {
     noted: BTreeSet<u32>,
     /// Records of blocks whose unseen way to a list has been made up for.
     added: BTreeSet<u32>,
+    /// The zone that served the latest allocation of each CPU.
+    zones: HashMap<u16, usize>,
+    /// Pages of kernel stacks that the next refill of an unmovable list still has to give, by slot.
+    owed_to_stacks: BTreeMap<usize, usize>,
     /// Drain and refill events that have been dealt with.
     handled: BTreeSet<u32>,
     tally: Tally,
@@ -188,6 +192,8 @@ impl<'a> Judge<'a> {
             early: BTreeSet::new(),
             noted: BTreeSet::new(),
             added: BTreeSet::new(),
+            zones: HashMap::new(),
+            owed_to_stacks: BTreeMap::new(),
             handled: BTreeSet::new(),
             tally: Tally::default(),
         }
@@ -224,6 +230,7 @@ impl<'a> Judge<'a> {
     fn event(&mut self, number: u32, event: &Event) {
         match event.operation {
             Operation::Alloc => self.alloc(number, event),
+            Operation::KernelStack => self.take_stack(event),
             Operation::Free => self.free(number, event),
             Operation::FreeBatched => {
                 let order = self.orders.remove(&event.pfn).unwrap_or(0);

@@ -75,6 +75,9 @@ impl Judge<'_> {
         let pages = self.pages(place);
         pages.list_mut(list).extend(&blocks);
         pages.note_refilled(blocks.len(), event.order);
+        if list == list_index(&f, 0, MigrateType::Unmovable) {
+            self.give_to_stack(place);
+        }
     }
 
     /// The `alloc_factor` that makes a refill of the lists one of `blocks` blocks.

@@ -2,8 +2,9 @@
 //! shown to the judge, as those of the running kernel are not.
 
 use super::*;
+use crate::recordings::ZoneDescription;
 use crate::recordings::default_directory;
-use crate::verify::Cause;
+use crate::verify::{Cause, Causes};
 
 /// Judges a recording; half way through it, the twin's lists get so many pages that the kernel does not have, or lose some.
 fn judged(name: &str, planted: i32) -> Tally {
@@ -45,4 +46,67 @@ fn the_judge_finds_its_way_back_after_a_difference() {
         let [kernel, twin] = tally.drained;
         assert!(kernel.abs_diff(twin) * 100 < kernel, "drained pages: {kernel} and {twin}");
     }
+}
+
+/// A CPU whose unmovable list has two blocks left when a stack takes four: two from the list, two from the refill.
+/// Then it allocates the fifth block of those refilled. Returns what had to be inferred.
+fn inferred_with(stack: &[Record]) -> Causes {
+    let event = |operation, pfn, argument| {
+        Record::Event(Event {
+            time: 0,
+            pfn,
+            argument,
+            task: 1,
+            cpu: 0,
+            operation,
+            order: 0,
+            migratetype: MigrateType::Unmovable as i8,
+            blocked: false,
+        })
+    };
+    let refill = |pfns: Range<u32>| pfns.map(|pfn| event(Operation::ZoneLocked, pfn, 1));
+    let alloc = |pfn| event(Operation::Alloc, pfn, 0);
+    let mut records: Vec<_> = refill(10..13).chain([alloc(10)]).collect();
+    records.extend_from_slice(stack);
+    records.extend(refill(20..26));
+    records.push(alloc(22));
+    records.extend([11, 12, 20, 21].map(|pfn| event(Operation::Free, pfn, 0)));
+    let zone = ZoneDescription {
+        name: "Normal".to_string(),
+        pages: (0, 512),
+        managed: 512,
+        batch: 63,
+        high_min: 1000,
+        high_max: 1000,
+    };
+    let description = Description {
+        workload: String::new(),
+        kernel: "6.18.44".to_string(),
+        cpus: 1,
+        settings: BTreeMap::new(),
+        zones: vec![zone],
+    };
+    let pageset = Pageset { batch: 63, high: 1000, high_min: 1000, high_max: 1000, ..Pageset::default() };
+    let history = History::new(records, 512);
+    let range = 0..history.records().len() as u32;
+    let starts = vec![EmptyLists { cpu: 0, zone: 0, pageset }];
+    follow(features("test", "6.18.44").unwrap(), &description, &history, starts, range).tally.causes
+}
+
+/// `alloc_pages_bulk` has no event of its own; the event of the stack's area takes its place.
+#[test]
+fn pages_of_a_kernel_stack_need_not_be_inferred() {
+    let stack = Record::Event(Event {
+        time: 0,
+        pfn: NO_PAGE,
+        argument: 4,
+        task: 1,
+        cpu: 0,
+        operation: Operation::KernelStack,
+        order: 0,
+        migratetype: -1,
+        blocked: false,
+    });
+    assert_eq!(inferred_with(&[stack]).get(Cause::BulkAllocation), 0);
+    assert_eq!(inferred_with(&[]).get(Cause::BulkAllocation), 4);
 }
