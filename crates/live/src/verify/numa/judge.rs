@@ -30,7 +30,7 @@ use super::ticks::Ticks;
 use super::vmas::{RecordedVmas, vmas_of};
 use crate::verify::{Agreement, Causes, Entry};
 
-/// Pages of a process besides its buffer: stacks, text, libraries.
+/// Pages of a process besides its buffer, where it was not recorded how many are resident: stacks, text, libraries.
 const OTHER_PAGES: u64 = 100;
 const PAGES_OF_MIB: u64 = 256;
 
@@ -99,12 +99,16 @@ pub fn entries(
         ahead.entry(decision.tid).or_default().push(number);
     }
     let scan_pages = settings.numa.scan_size_mb * PAGES_OF_MIB;
-    let space = |threads: &Vec<u32>| AddressSpace {
+    let space = |(number, threads): (usize, &Vec<u32>)| AddressSpace {
         scan: scan::MmScan::default(),
         vmas: vmas_of(threads, decisions, scan_pages),
         last: HashMap::new(),
         threads: threads.len() as i32 + i32::from(!case.first_threads_touch),
-        rss: case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES,
+        rss: case
+            .resident_pages
+            .get(number)
+            .copied()
+            .unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES),
         started: false,
         scanning: Vec::new(),
     };
@@ -119,7 +123,7 @@ pub fn entries(
         ahead,
         tasks: Tasks::new(recording.distances.clone(), Nodes::of_all(&recording.node_of_cpu)),
         ids: BTreeMap::new(),
-        spaces: case.processes.iter().map(space).collect(),
+        spaces: case.processes.iter().enumerate().map(space).collect(),
         space_of: BTreeMap::new(),
         running: vec![None; recording.node_of_cpu.len()],
         tally: BTreeMap::new(),
@@ -414,6 +418,8 @@ impl Judge<'_> {
         mm.scan.next_scan = now + mm::jiffies::jiffies(u64::from(period));
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
         let end = events.last().map_or(decision.time, |event| event.time);
+        // The recording ended within a range: how far the pass would have come is not known.
+        let is_cut_off = events.last().is_some_and(|event| event.event == "cpn");
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);
         let mut after = mm.scan;
@@ -427,6 +433,9 @@ impl Judge<'_> {
         }
         let sequences = after.scan_seq - mm.scan.scan_seq;
         mm.scanning.push(Pass { end, sequences, scan_offset: after.scan_offset });
+        if is_cut_off {
+            return;
+        }
         for equal in verdicts.ranges {
             self.count("ranges scanned", equal);
         }
@@ -506,6 +515,7 @@ mod tests {
             lost: 0,
             large_folios: true,
             buffer_mib: 64,
+            resident_pages: Vec::new(),
             processes: vec![vec![TASK]],
             first_threads_touch: false,
             settings: BTreeMap::new(),

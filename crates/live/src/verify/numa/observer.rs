@@ -74,6 +74,15 @@ impl Waiting {
         self.processes.iter().map(of).collect()
     }
 
+    /// Resident pages of each process, from `/proc/PID/statm`; empty if one has ended.
+    pub fn resident_pages(&self) -> Vec<u64> {
+        let of = |process: &Process| {
+            let statm = fs::read_to_string(format!("/proc/{}/statm", process.0.id())).ok()?;
+            statm.split(' ').nth(1)?.parse().ok().filter(|&pages| pages > 0)
+        };
+        self.processes.iter().map(of).collect::<Option<_>>().unwrap_or_default()
+    }
+
     /// Whether the first thread of each process touches all memory before the others begin.
     pub fn first_threads_touch(&self) -> bool {
         self.layout.processes.iter().any(|process| process.touched)

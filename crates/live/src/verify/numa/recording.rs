@@ -79,6 +79,10 @@ pub struct Case {
     pub large_folios: bool,
     /// Memory of each process, MiB.
     pub buffer_mib: u64,
+    /// Resident pages of each process when the recording ended, its program's text included: scan periods follow from
+    /// them. Empty where they are not known; then the buffer and some pages are taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resident_pages: Vec<u64>,
     /// Threads of each process that touch it; each process has a first thread besides, which sleeps, unless it is one of them.
     pub processes: Vec<Vec<u32>>,
     /// The first thread of each process is one of these: it touches all memory before the others begin.
@@ -213,6 +217,16 @@ impl Recording {
                 return Err(format!(
                     "{}: buffer_mib = {}: no machine has as much",
                     case.name, case.buffer_mib
+                ));
+            }
+            let residents = case.resident_pages.len();
+            if residents > 0 && residents != case.processes.len()
+                || case.resident_pages.iter().any(|&pages| pages >= MOST)
+            {
+                return Err(format!(
+                    "{}: resident_pages: a number below 2^40 for each of the {} processes, or none at all",
+                    case.name,
+                    case.processes.len()
                 ));
             }
         }
@@ -478,6 +492,7 @@ mod tests {
             lost: 0,
             large_folios: false,
             buffer_mib: 64,
+            resident_pages: Vec::new(),
             processes: vec![vec![7, 8]],
             first_threads_touch: false,
             settings: BTreeMap::from([("numa_balancing/scan_size_mb".into(), "16".into())]),
@@ -629,13 +644,14 @@ mod tests {
     #[test]
     fn machines_and_cases_that_cannot_be_are_refused() {
         type Change = fn(&mut Recording, &mut Case);
-        let changes: [(Change, &str); 7] = [
+        let changes: [(Change, &str); 8] = [
             (|recording, _| recording.distances.clear(), "numa.toml: distances: one row"),
             (|recording, _| recording.distances[1] = vec![20], "numa.toml: distances: one row"),
             (|recording, _| recording.distances[1][0] = 10, "numa.toml: distances: one row"),
             (|recording, _| recording.node_of_cpu.clear(), "numa.toml: node_of_cpu: a node from 0 to 1"),
             (|recording, _| recording.node_of_cpu[3] = 2, "numa.toml: node_of_cpu: a node from 0 to 1"),
             (|_, case| case.buffer_mib = u64::MAX >> 1, "numa.toml: numa01: buffer_mib = "),
+            (|_, case| case.resident_pages = vec![1, 2], "numa.toml: numa01: resident_pages: a number"),
             (
                 |_, case| *case.settings.values_mut().next().unwrap() = "0".into(),
                 "numa.toml: numa01: numa_balancing/scan_size_mb",

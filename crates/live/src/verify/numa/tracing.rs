@@ -81,6 +81,7 @@ pub fn record(
     program.go()?;
     std::thread::sleep(Duration::from_secs(seconds));
     tracing.instance.write("tracing_on", "0")?;
+    let resident_pages = program.resident_pages();
     drop(program);
     let (events, lost) = tracing.events()?;
     let Composed { faults, decisions, incomplete } = compose(&events, &processes.concat())?;
@@ -91,6 +92,7 @@ pub fn record(
         lost: lost + incomplete,
         large_folios: false,
         buffer_mib: chosen.process_mib(nodes.iter().map(Vec::len).sum(), seconds)?,
+        resident_pages,
         first_threads_touch,
         processes,
         settings: settings(pages),
