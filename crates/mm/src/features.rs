@@ -179,12 +179,15 @@ impl Features {
         boost_wakes_if_asked: false,
         reclaim: ReclaimFeatures::MAINLINE_6_1,
         readahead: ReadaheadFeatures::MAINLINE_6_1,
-        numa: NumaFeatures::BASE,
+        numa: NumaFeatures::MAINLINE_6_1,
         ..Features::BASE
     };
     /// Unlike 6.1.y, this release was never given the 6.7 fixes of the multi-gen LRU.
-    pub(crate) const MAINLINE_6_2: Features =
-        Features { reclaim: ReclaimFeatures::MAINLINE_6_2, ..Features::MAINLINE_6_1 };
+    pub(crate) const MAINLINE_6_2: Features = Features {
+        reclaim: ReclaimFeatures::MAINLINE_6_2,
+        numa: NumaFeatures::BASE,
+        ..Features::MAINLINE_6_1
+    };
     pub(crate) const MAINLINE_6_3: Features =
         Features { reclaim: ReclaimFeatures::MAINLINE_6_3, ..Features::MAINLINE_6_2 };
     pub(crate) const MAINLINE_6_4: Features =

@@ -329,7 +329,10 @@ impl Kernel<'_> {
         let anon = self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPBACKED);
         if anon && self.is_reused(fault, id) {
             self.parts.lrus.folios.flags[id].set(FolioFlags::DIRTY);
-            self.parts.numa.forget_folio(id);
+            // do_huge_pmd_wp_page does not.
+            if !self.parts.address_spaces.page_tables[fault.entry.table()].is_huge() {
+                self.parts.numa.forget_folio(id);
+            }
             self.parts.address_spaces.page_tables[fault.entry]
                 .set(Pte::YOUNG.with(Pte::WRITE).with(Pte::EXCLUSIVE));
             return Ok(Touch::Minor);

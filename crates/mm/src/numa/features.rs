@@ -77,9 +77,10 @@ features! {
         /// When failed migrations double the scan period, they are cleared, so that it doubles only once. In
         /// 6.12.117, but not in 6.12.95, 6.1 or 7.2.
         pub loc_clear: bool,
-        /// A page keeps its last cpupid when it migrates. 6.12 loses it, as recordings of 6.12.95 show; since
-        /// which release is not known.
-        pub migration_keeps_cpupid: bool,
+        /// Until 6.1, an entry that is made PROT_NONE remembers that it was writable (`pte_savedwrite`), and so it is
+        /// after its page has migrated. Since then the next store to the page takes another fault, and if the entry
+        /// is not huge, that fault (`wp_page_reuse`) also forgets who touched the page.
+        pub saved_write: bool,
         /// The page is isolated from the LRU under the page-table lock, so a thread that cannot migrate it makes
         /// it accessible at once. 6.12.117 does this. 6.1.192 tries without the lock, and counts nothing if the
         /// PTE has changed when it takes the lock again. Which release changed this is not known.
@@ -108,13 +109,14 @@ impl NumaFeatures {
         skips_single_node_cpusets: false,
         munmap_keeps_start: true,
         loc_clear: false,
-        migration_keeps_cpupid: true,
+        saved_write: false,
         isolates_under_lock: false,
         folio_test: FolioTest::References,
         large_folios: false,
         folios_take_turns: false,
         counts_unlimited_promotions: false,
     };
+    pub(crate) const MAINLINE_6_1: NumaFeatures = NumaFeatures { saved_write: true, ..NumaFeatures::BASE };
     pub(crate) const VMA_SCANNING_1: NumaFeatures =
         NumaFeatures { vma_scan_delay: true, ..NumaFeatures::BASE };
     pub(crate) const VMA_SCANNING_2: NumaFeatures =
@@ -139,12 +141,8 @@ impl NumaFeatures {
         NumaFeatures { sequences_of_the_vma: true, ..NumaFeatures::MAINLINE_6_7 };
     pub(crate) const MAINLINE_6_10: NumaFeatures =
         NumaFeatures { folio_test: FolioTest::Sharers, large_folios: true, ..NumaFeatures::MAINLINE_6_8 };
-    pub(crate) const MAINLINE_6_12: NumaFeatures = NumaFeatures {
-        revisits_idle_vmas: true,
-        migration_keeps_cpupid: false,
-        isolates_under_lock: true,
-        ..NumaFeatures::MAINLINE_6_10
-    };
+    pub(crate) const MAINLINE_6_12: NumaFeatures =
+        NumaFeatures { revisits_idle_vmas: true, isolates_under_lock: true, ..NumaFeatures::MAINLINE_6_10 };
     pub(crate) const MAINLINE_6_12_117: NumaFeatures =
         NumaFeatures { loc_clear: true, ..NumaFeatures::MAINLINE_6_12 };
     pub(crate) const MAINLINE_6_16: NumaFeatures =

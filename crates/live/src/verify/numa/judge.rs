@@ -33,6 +33,8 @@ use crate::verify::{Agreement, Causes, Entry};
 /// Pages of a process besides its buffer, where it was not recorded how many are resident: stacks, text, libraries.
 const OTHER_PAGES: u64 = 100;
 const PAGES_OF_MIB: u64 = 256;
+/// Those of a page that one entry of a PMD maps.
+const PAGES_OF_HUGE_PAGE: u64 = 2 * PAGES_OF_MIB;
 
 struct AddressSpace {
     scan: scan::MmScan,
@@ -72,6 +74,8 @@ struct Judge<'a> {
     decisions: &'a [Decision],
     ticks: Ticks,
     placements: Placements,
+    /// When each thread took its last fault.
+    last_faults: BTreeMap<u32, u64>,
     /// Faults that each thread has taken.
     taken: BTreeMap<u32, usize>,
     /// Decisions of each thread that have not been looked at, by number, the next one last.
@@ -104,11 +108,7 @@ pub fn entries(
         vmas: vmas_of(threads, decisions, scan_pages),
         last: HashMap::new(),
         threads: threads.len() as i32 + i32::from(!case.first_threads_touch),
-        rss: case
-            .resident_pages
-            .get(number)
-            .copied()
-            .unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES),
+        rss: case.resident_pages.get(number).copied().unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES),
         started: false,
         scanning: Vec::new(),
     };
@@ -119,6 +119,7 @@ pub fn entries(
         decisions,
         ticks: Ticks::new(decisions),
         placements: Placements::new(faults, decisions),
+        last_faults: faults.iter().map(|fault| (fault.tid, fault.time)).collect(),
         taken: BTreeMap::new(),
         ahead,
         tasks: Tasks::new(recording.distances.clone(), Nodes::of_all(&recording.node_of_cpu)),
@@ -229,8 +230,10 @@ impl Judge<'_> {
     fn note_access(&mut self, fault: &Fault, space: usize) {
         let f = &self.features.numa;
         let has_moved = FaultFlags(fault.flags).has(FaultFlags::MIGRATED);
+        let is_huge = u64::from(fault.pages) == PAGES_OF_HUGE_PAGE;
         let now_there = match fault.filter {
-            Some(_) if has_moved && !migration::keeps_cpupid_within_tier(f) => Cpupid::UNSET,
+            // The programs store.
+            Some(_) if has_moved && !migration::is_remembered_after_store(f, is_huge) => Cpupid::UNSET,
             Some(filter) => Cpupid::new(Cpu(filter.cpu), fault.tid),
             None => Cpupid::from_bits(fault.last),
         };
@@ -408,6 +411,8 @@ impl Judge<'_> {
         if may == scanned || now.abs_diff(due) > 1 {
             self.count("may scan", may == scanned);
         }
+        let end = events.last().map_or(decision.time, |event| event.time);
+        let is_whole = self.is_seen_after(decision.tid, end);
         let mm = &mut self.spaces[space];
         if !scanned {
             if mm.scan.next_scan == 0 {
@@ -417,15 +422,12 @@ impl Judge<'_> {
         }
         mm.scan.next_scan = now + mm::jiffies::jiffies(u64::from(period));
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
-        let end = events.last().map_or(decision.time, |event| event.time);
-        // The recording ended within a range: how far the pass would have come is not known.
-        let is_cut_off = events.last().is_some_and(|event| event.event == "cpn");
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);
         let mut after = mm.scan;
         let rules = Rules { features: &self.features.numa, settings: &self.settings.numa };
         scan::pass(rules, &mut after, scanner, &mut mm.vmas);
-        let verdicts = mm.vmas.end();
+        let verdicts = mm.vmas.end(is_whole);
         if let Some(stopped_at) = stopped_at
             && verdicts.ranges.contains(&false)
         {
@@ -433,15 +435,20 @@ impl Judge<'_> {
         }
         let sequences = after.scan_seq - mm.scan.scan_seq;
         mm.scanning.push(Pass { end, sequences, scan_offset: after.scan_offset });
-        if is_cut_off {
-            return;
-        }
         for equal in verdicts.ranges {
             self.count("ranges scanned", equal);
         }
         for equal in verdicts.skips {
             self.count("VMAs skipped, and why", equal);
         }
+    }
+
+    /// Whether a thread did something after `time`, so that all of a pass that ended then is there. The recording ends
+    /// before the last passes do.
+    fn is_seen_after(&self, tid: u32, time: u64) -> bool {
+        let mut after = self.decisions.iter().rev().take_while(|decision| decision.time > time);
+        after.any(|decision| decision.tid == tid)
+            || self.last_faults.get(&tid).is_some_and(|&last| last > time)
     }
 
     fn compare_state(&mut self, task: TaskId, decision: &Decision) {

@@ -1,4 +1,12 @@
 //! The VMAs of a recorded process: what its passes scanned and skipped, put together.
+//!
+//! ```text
+//!   passes of the kernel   scans A, skips B      scans A, skips B, C      skips B, C
+//!   VMAs                   A ─────────────────────────┤    B ──────────────────┤    C        ├──────────┤
+//! ```
+//!
+//! Threads map and unmap memory while they run, such as the stacks of their signals. A VMA is there from the first pass that
+//! met it to the last one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,8 +22,25 @@ const HUGE_PAGE: u64 = 2 << 20;
 
 struct RecordedVma {
     span: Range<u64>,
+    /// When passes met it first and last, microseconds.
+    met: (u64, u64),
     traits: VmaTraits,
     record: Option<NumabState>,
+}
+
+impl RecordedVma {
+    fn new(span: Range<u64>, traits: VmaTraits) -> RecordedVma {
+        RecordedVma { span, met: (u64::MAX, 0), traits, record: None }
+    }
+
+    fn contains(&self, range: &Range<u64>) -> bool {
+        self.span.start <= range.start && range.end <= self.span.end
+    }
+
+    /// Whether it was there while a pass lasted.
+    fn is_there(&self, pass: &Range<u64>) -> bool {
+        self.met.0 <= pass.end && pass.start <= self.met.1
+    }
 }
 
 /// What of a pass agrees.
@@ -35,6 +60,8 @@ pub struct RecordedVmas {
     own_scanned: Vec<Range<u64>>,
     own_skipped: Vec<(u64, u64)>,
     now: u64,
+    /// From the first to the last event of the pass, microseconds.
+    pass: Range<u64>,
 }
 
 /// The VMAs that the passes of `threads` met, each of which may change so many pages.
@@ -53,13 +80,13 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision], scan_pages: u64) -> Reco
             accessible: reason != Some(SkipReason::Inaccessible),
         };
         if !vmas.iter().any(|vma| vma.span == span) {
-            vmas.push(RecordedVma { span, traits, record: None });
+            vmas.push(RecordedVma::new(span, traits));
         }
     }
     let mut ranges: Vec<Range<u64>> = own()
         .filter(|decision| decision.event == "cpn")
         .filter_map(|decision| span(decision, "start", "end"))
-        .filter(|range| !vmas.iter().any(|vma| vma.span.start <= range.start && range.end <= vma.span.end))
+        .filter(|range| !vmas.iter().any(|vma| vma.contains(range)))
         .collect();
     ranges.sort_by_key(|range| (range.start, range.end));
     let ends = ends(own(), scan_pages);
@@ -72,12 +99,18 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision], scan_pages: u64) -> Reco
             _ => joined.push(range),
         }
     }
-    vmas.extend(joined.into_iter().map(|span| RecordedVma {
-        span,
-        traits: VmaTraits::ANONYMOUS,
-        record: None,
-    }));
+    vmas.extend(joined.into_iter().map(|span| RecordedVma::new(span, VmaTraits::ANONYMOUS)));
     vmas.sort_by_key(|vma| vma.span.start);
+    for decision in own() {
+        let met = span(decision, "vm_start", "vm_end").or_else(|| span(decision, "start", "end"));
+        let narrowest = met.and_then(|met| {
+            let around = vmas.iter_mut().filter(|vma| vma.contains(&met));
+            around.min_by_key(|vma| vma.span.end - vma.span.start)
+        });
+        if let Some(vma) = narrowest {
+            vma.met = (vma.met.0.min(decision.time), vma.met.1.max(decision.time));
+        }
+    }
     RecordedVmas {
         vmas,
         scanned: Vec::new(),
@@ -85,6 +118,7 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision], scan_pages: u64) -> Reco
         own_scanned: Vec::new(),
         own_skipped: Vec::new(),
         now: 0,
+        pass: 0..0,
     }
 }
 
@@ -115,10 +149,10 @@ fn ends<'a>(decisions: impl Iterator<Item = &'a Decision>, scan_pages: u64) -> B
 }
 
 impl RecordedVmas {
-    /// A thread took a hint fault.
+    /// A thread took a hint fault. Of VMAs that were at that place one after the other, all know it.
     pub fn touched(&mut self, f: &NumaFeatures, page: u64, pid: u32) {
         let address = page << 12;
-        if let Some(vma) = self.vmas.iter_mut().find(|vma| vma.span.contains(&address)) {
+        for vma in self.vmas.iter_mut().filter(|vma| vma.span.contains(&address)) {
             note_access(f, &mut vma.record, pid);
         }
     }
@@ -126,6 +160,8 @@ impl RecordedVmas {
     /// A pass begins that did `events`.
     pub fn begin(&mut self, events: Vec<Decision>, now: u64) {
         self.now = now;
+        let times = || events.iter().map(|event| event.time);
+        self.pass = times().min().unwrap_or(0)..times().max().unwrap_or(0);
         (self.scanned, self.skipped) = (Vec::new(), Vec::new());
         (self.own_scanned, self.own_skipped) = (Vec::new(), Vec::new());
         for event in events {
@@ -142,10 +178,11 @@ impl RecordedVmas {
         }
     }
 
-    /// The pass has ended.
-    pub fn end(&mut self) -> Verdicts {
+    /// The pass has ended. Unless it is there as a whole, what the twin does beyond the kernel's last event is not judged.
+    pub fn end(&mut self, is_whole: bool) -> Verdicts {
         let pairs = |kernel: usize, twin: usize, equal: &dyn Fn(usize) -> bool| -> Vec<bool> {
-            (0..kernel.max(twin)).map(|at| at < kernel.min(twin) && equal(at)).collect()
+            let judged = if is_whole { kernel.max(twin) } else { kernel };
+            (0..judged).map(|at| at < kernel.min(twin) && equal(at)).collect()
         };
         let ranges = pairs(self.scanned.len(), self.own_scanned.len(), &|at| {
             self.scanned[at].0 == self.own_scanned[at]
@@ -160,13 +197,15 @@ impl RecordedVmas {
 
 impl RecordedVmas {
     fn at(&mut self, start: u64) -> &mut RecordedVma {
-        self.vmas.iter_mut().find(|vma| vma.span.start == start).expect("the pass found it")
+        let pass = &self.pass;
+        let found = self.vmas.iter_mut().find(|vma| vma.span.start == start && vma.is_there(pass));
+        found.expect("the pass found it")
     }
 }
 
 impl Vmas for RecordedVmas {
     fn first_ending_after(&self, address: u64) -> Option<(Range<u64>, VmaTraits)> {
-        let vma = self.vmas.iter().find(|vma| vma.span.end > address)?;
+        let vma = self.vmas.iter().find(|vma| vma.span.end > address && vma.is_there(&self.pass))?;
         Some((vma.span.clone(), vma.traits))
     }
 

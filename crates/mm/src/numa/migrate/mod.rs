@@ -88,8 +88,12 @@ impl Kernel<'_> {
         if moved == Some(true) {
             let changes_tier =
                 settings.tiering && self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node);
-            if !policy::keeps_cpupid(&f, changes_tier) {
+            if changes_tier {
+                // Folios in slow memory store a time instead of a cpupid.
                 self.parts.numa.set_last(id, Cpupid::UNSET);
+            }
+            if policy::loses_write_permission(&f) {
+                self.parts.write_protect(entry, id);
             }
             if timed && !self.parts.numa.is_slow(node) {
                 self.on.counters.add(Event::PgpromoteSuccess, pages);
@@ -372,7 +376,7 @@ impl Kernel<'_> {
         let asks = touched
             .as_ref()
             .is_some_and(|touched| self.misplaced(touched.task, id, source, touched.policy).is_some());
-        if !policy::keeps_cpupid(&self.on.features.numa, timed) {
+        if timed || policy::loses_write_permission(&self.on.features.numa) {
             self.parts.numa.set_last(id, after);
         }
         let Touched { task, last, pages, flags, .. } = touched?;
@@ -466,15 +470,29 @@ impl NumaBalancing {
 impl Parts {
     /// Clears PROT_NONE of the PTE, and of the other PTEs of a large folio in its table.
     fn make_accessible(&mut self, entry: PteNumber, id: FolioId) {
+        self.each_entry_beside(entry, id, |pte| {
+            if pte.take(Pte::PROT_NONE) {
+                pte.set(Pte::YOUNG);
+            }
+        });
+    }
+
+    /// Takes the write permission from the entry and those beside it that map the same folio.
+    fn write_protect(&mut self, entry: PteNumber, id: FolioId) {
+        self.each_entry_beside(entry, id, |pte| {
+            pte.take(Pte::WRITE);
+        });
+    }
+
+    /// Calls `change` for the entries of the folio around `entry`, in its page table.
+    fn each_entry_beside(&mut self, entry: PteNumber, id: FolioId, change: impl Fn(&mut Pte)) {
         let table = entry.table();
         let pages = self.lrus.folios.flags[id].nr_pages();
         let first = entry.place() & !(pages as usize - 1);
         for place in self.address_spaces.page_tables[table].places(first..first + pages as usize) {
-            let number = table.entry(place);
-            if self.address_spaces.page_tables[number].folio() == Some(id)
-                && self.address_spaces.page_tables[number].take(Pte::PROT_NONE)
-            {
-                self.address_spaces.page_tables[number].set(Pte::YOUNG);
+            let pte = &mut self.address_spaces.page_tables[table.entry(place)];
+            if pte.folio() == Some(id) {
+                change(pte);
             }
         }
     }

@@ -107,15 +107,15 @@ pub fn is_looked_at(f: &NumaFeatures, pages: u64, is_huge_entry: bool) -> bool {
     pages == 1 || is_huge_entry || f.large_folios
 }
 
-/// Whether a folio keeps its cpupid when it migrates. Between fast and slow memory it does not, because
-/// folios in slow memory store a time instead; in 6.12 it never does.
-pub fn keeps_cpupid(f: &NumaFeatures, changes_tier: bool) -> bool {
-    keeps_cpupid_within_tier(f) && !changes_tier
+/// Whether the entries of a folio that has migrated do not allow stores, so that the next one takes a fault.
+pub fn loses_write_permission(f: &NumaFeatures) -> bool {
+    !f.saved_write
 }
 
-/// Whether a folio keeps its cpupid when it migrates to memory that is as fast.
-pub fn keeps_cpupid_within_tier(f: &NumaFeatures) -> bool {
-    f.migration_keeps_cpupid
+/// Whether a folio remembers who touched it after a store to it has made it migrate: only the fault of an entry
+/// that is not huge (`wp_page_reuse`) forgets it.
+pub fn is_remembered_after_store(f: &NumaFeatures, is_huge_entry: bool) -> bool {
+    !loses_write_permission(f) || is_huge_entry
 }
 
 /// Whether a thread that finds the page being migrated releases the page-table lock between checking the PTE
@@ -275,9 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn a_folio_that_moves_keeps_who_touched_it_within_its_tier() {
-        let keeps = |f: NumaFeatures| [false, true].map(|changes_tier| keeps_cpupid(&f, changes_tier));
-        assert_eq!(keeps(NumaFeatures::MAINLINE_6_10), [true, false]);
-        assert_eq!(keeps(NumaFeatures::MAINLINE_6_12), [false, false]);
+    fn a_store_makes_a_migrated_page_forget_who_touched_it_unless_its_entry_is_huge() {
+        let remembered =
+            |f: NumaFeatures| [false, true].map(|is_huge| is_remembered_after_store(&f, is_huge));
+        assert_eq!(remembered(NumaFeatures::MAINLINE_6_1), [true, true]);
+        assert_eq!(remembered(NumaFeatures::BASE), [false, true]);
     }
 }
