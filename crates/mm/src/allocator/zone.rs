@@ -219,7 +219,7 @@ impl Zone {
     }
 
     /// Pages of high-atomic pageblocks that other requests cannot have.
-    fn kept_highatomic(&self, f: &Features) -> u64 {
+    pub(crate) fn kept_highatomic(&self, f: &Features) -> u64 {
         policy::kept_for_atomic(f, self.nr_reserved_highatomic, || self.free_highatomic())
     }
 

@@ -113,7 +113,7 @@ impl Kernel<'_> {
 
     fn is_suitable(&self, z: usize, order: u8, highest: ZoneType) -> bool {
         let zone = &self.parts.allocator.zones()[z];
-        let unusable = zone.lowmem_reserve[highest as usize];
+        let unusable = zone.lowmem_reserve[highest as usize] + zone.kept_highatomic(self.on.features);
         let state = ZoneState {
             free: (zone.free_pages() as u64).saturating_sub(unusable),
             low: zone.wmark(Mark::Low),

@@ -56,7 +56,7 @@ pub fn unusable_free_index(blocks: &FreeBlocks, order: u8) -> u64 {
 /// The state of a zone that [`is_suitable`] reads; pages.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneState {
-    /// Free pages less the zone's lowmem reserve.
+    /// Free pages less the zone's lowmem reserve and what is kept for atomic requests.
     pub free: u64,
     pub low: u64,
     pub min: u64,
