@@ -13,7 +13,7 @@ use mm::mglru::policy::{
 use mm::vmscan::features::{GenFeatures, Lru};
 use mm::vmscan::policy::{
     BalanceState, References, ScanBalance, check_references, compact_gap, effective_protection,
-    inactive_is_low, mapped_access, proportional_rest, scan_balance, scan_count,
+    inactive_is_low, mapped_access, proportional_rest, protection, scan_balance, scan_count, unprotected,
 };
 use mm::workingset::policy::{FolioUse, TierCounts, folio_refs, tier};
 use proptest::prelude::*;
@@ -556,7 +556,7 @@ fn the_first_reason_decides_how_types_share_a_scan() {
 #[test]
 fn a_list_is_scanned_by_priority_share_and_protection() {
     let fract = ScanBalance::Fract { fraction: [60, 140] };
-    for (balance, lru_type, size, priority, protected, usage, expected) in [
+    for (balance, lru_type, size, priority, low, usage, expected) in [
         (ScanBalance::Equal, Anon, 40_960, 12, 0, 0, 10),
         (ScanBalance::Equal, File, 4095, 12, 0, 0, 0),
         (ScanBalance::Equal, File, 4095, 0, 0, 0, 4095),
@@ -575,9 +575,22 @@ fn a_list_is_scanned_by_priority_share_and_protection() {
         (ScanBalance::File, File, 1000, 3, 1000, 1000, 4),
         (ScanBalance::File, File, 1000, 6, 1000, 1000, 0),
     ] {
-        let scan = scan_count(balance, lru_type, size, priority, protected, usage);
-        assert_eq!(scan, expected, "{balance:?}, {lru_type:?}, {size} >> {priority}, {protected} of {usage}");
+        let scan =
+            scan_count(balance, lru_type, unprotected(size, protection(low, 0, false), usage), priority);
+        assert_eq!(scan, expected, "{balance:?}, {lru_type:?}, {size} >> {priority}, {low} of {usage}");
     }
+}
+
+#[test]
+fn a_protection_that_no_longer_counts_still_makes_a_short_list_a_batch() {
+    let kinds = [(0, 0), (0, 10), (10, 0), (10, 20), (20, 10)];
+    let pages = |reclaims_low| {
+        kinds.map(|(low, min)| protection(low, min, reclaims_low).map(|protection| protection.pages))
+    };
+    assert_eq!(pages(false), [None, Some(10), Some(10), Some(20), Some(20)]);
+    assert_eq!(pages(true), [None, Some(10), Some(0), Some(20), Some(10)]);
+    let scans = |low| unprotected(5, protection(low, 0, true), 1000);
+    assert_eq!([0, 10].map(scans), [5, 32]);
 }
 
 #[test]
@@ -655,7 +668,7 @@ proptest! {
     #[test]
     fn shares_add_up(cost in [0..1u64 << 40, 0..1u64 << 40], swappiness in 0..=200u64, size in 0..1u64 << 40) {
         let balance = scan_balance(&BalanceState { cost, swappiness, ..STATE });
-        let shares = [Anon, File].map(|lru_type| scan_count(balance, lru_type, size, 0, 0, 0));
+        let shares = [Anon, File].map(|lru_type| scan_count(balance, lru_type, size, 0));
         let sum: u64 = shares.iter().sum();
         prop_assert!(sum <= size && sum + 1 >= size, "{:?} of {}", shares, size);
     }

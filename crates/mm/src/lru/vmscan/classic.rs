@@ -11,7 +11,6 @@
 use super::ScanControl;
 use super::policy::{
     self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, StatsFlush, inactive_is_low,
-    proportional_rest,
 };
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::Mark;
@@ -29,31 +28,10 @@ impl Kernel<'_> {
     /// reclaimed (`shrink_lruvec`).
     pub(in crate::lru) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
         let targets = self.get_scan_count(lruvec, sc);
-        let mut rest = targets;
-        let mut reclaimed = 0;
-        let all_of_it = !sc.is_for_cgroup() && !sc.kswapd && sc.priority == policy::DEF_PRIORITY;
-        // The loop does not go on for active anonymous pages alone.
-        let goes_on = |rest: &[u64; 4]| {
-            rest[LruList::InactiveAnon as usize] > 0
-                || rest[LruList::ActiveFile as usize] > 0
-                || rest[LruList::InactiveFile as usize] > 0
-        };
-        while goes_on(&rest) {
-            for list in LruList::EVICTABLE {
-                let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
-                if scan > 0 {
-                    rest[list as usize] -= scan;
-                    reclaimed += self.shrink_list(lruvec, list, scan, sc);
-                }
-            }
-            if reclaimed < sc.nr_to_reclaim || all_of_it {
-                continue;
-            }
-            match proportional_rest(rest, targets) {
-                Some(left) => rest = left,
-                None => break,
-            }
-        }
+        let all_of_it = policy::scans_all_of_it(sc.is_for_cgroup(), sc.kswapd, sc.priority);
+        let reclaimed = policy::shrink_in_turn(targets, sc.nr_to_reclaim, all_of_it, |list, scan| {
+            self.shrink_list(lruvec, list, scan, sc)
+        });
         sc.nr_reclaimed += reclaimed;
         // Anonymous pages are aged even while swap is full, as it may have room later.
         let node = self.parts.lrus.lruvecs[lruvec].node;
@@ -242,11 +220,11 @@ impl Kernel<'_> {
             cache_trim_mode: sc.cache_trim_mode,
             cost: sc.cost,
         });
-        let protected = self.parts.lrus.protection(lruvec.memcg, sc);
+        let protection = self.parts.lrus.protection(lruvec.memcg, sc);
         let usage = self.parts.lrus.memcgs.get(lruvec.memcg).current;
         LruList::EVICTABLE.map(|list| {
-            let size = lruvec.size(list, sc.highest);
-            policy::scan_count(balance, list.lru_type(), size, sc.priority, protected, usage)
+            let unprotected = policy::unprotected(lruvec.size(list, sc.highest), protection, usage);
+            policy::scan_count(balance, list.lru_type(), unprotected, sc.priority)
         })
     }
 
@@ -275,16 +253,13 @@ impl Lrus {
         if self.memcgs.len() == 1 { lruvec.stat.nr_lru } else { lruvec.flushed.nr_lru }
     }
 
-    /// Pages of a memcg that memory.low or memory.min protects from the reclaim `sc`. Notes in `sc` if
-    /// memory.low does.
-    pub(crate) fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> u64 {
+    /// What protects a memcg from the reclaim `sc`. Notes in `sc` if memory.low does.
+    pub(crate) fn protection(&self, memcg: Memcg, sc: &mut ScanControl) -> Option<policy::Protection> {
         let low = self.memcgs.protection(memcg, sc.target, |group| group.low);
         let min = self.memcgs.protection(memcg, sc.target, |group| group.min);
-        if low > min && !sc.memcg_low_reclaim {
-            sc.memcg_low_skipped = true;
-            return low;
-        }
-        min
+        let protection = policy::protection(low, min, sc.memcg_low_reclaim);
+        sc.memcg_low_skipped |= protection.is_some_and(|protection| protection.by_low);
+        protection
     }
 
     pub(crate) fn pages_of(&self, folios: &[FolioId]) -> u64 {

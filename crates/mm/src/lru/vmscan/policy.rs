@@ -189,27 +189,34 @@ pub fn reclaim_cost(f: &ReclaimFeatures, io: u64, rotated: u64) -> u64 {
     if f.rotations_cost { io * SWAP_CLUSTER_MAX + rotated } else { io }
 }
 
-/// Pages of a list of `size` that may be scanned at priority 0. `protected` pages of the memcg's `usage` are
-/// protected by memory.low or memory.min.
-pub fn unprotected(size: u64, protected: u64, usage: u64) -> u64 {
-    if protected == 0 {
-        return size;
-    }
-    let usage = usage.max(protected);
-    let scan = size - (u128::from(size) * u128::from(protected) / (u128::from(usage) + 1)) as u64;
+/// The protection of a memcg against one reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// Pages that memory.low or memory.min protects.
+    pub pages: u64,
+    /// Whether memory.low protects more of them than memory.min does.
+    pub by_low: bool,
+}
+
+/// What protects a memcg with the effective protections `low` and `min`; `None` if it has neither. `reclaims_low`: memory.low has kept
+/// an earlier round from reclaiming anything, so only memory.min still counts.
+pub fn protection(low: u64, min: u64, reclaims_low: bool) -> Option<Protection> {
+    let by_low = low > min && !reclaims_low;
+    (low.max(min) > 0).then_some(Protection { pages: if by_low { low } else { min }, by_low })
+}
+
+/// Pages of a list of `size` that may be scanned at priority 0 if the memcg uses `usage` pages. Where there is any protection, they are
+/// no fewer than a batch, whatever is on the list.
+pub fn unprotected(size: u64, protection: Option<Protection>, usage: u64) -> u64 {
+    let Some(Protection { pages, .. }) = protection else { return size };
+    let usage = usage.max(pages);
+    let scan = size - (u128::from(size) * u128::from(pages) / (u128::from(usage) + 1)) as u64;
     scan.max(SWAP_CLUSTER_MAX)
 }
 
-/// Pages to scan of a list of `size` pages at a priority; see [`unprotected`] for the last two.
-pub fn scan_count(
-    balance: ScanBalance,
-    lru_type: LruType,
-    size: u64,
-    priority: u8,
-    protected: u64,
-    usage: u64,
-) -> u64 {
-    let scan = unprotected(size, protected, usage) >> priority;
+/// Pages to scan of a list of which `unprotected` pages may be scanned at priority 0.
+pub fn scan_count(balance: ScanBalance, lru_type: LruType, unprotected: u64, priority: u8) -> u64 {
+    let scan = unprotected >> priority;
     match (balance, lru_type) {
         (ScanBalance::Equal, _) | (ScanBalance::Anon, LruType::Anon) | (ScanBalance::File, LruType::File) => {
             scan
@@ -220,6 +227,48 @@ pub fn scan_count(
         }
         (ScanBalance::Anon, LruType::File) | (ScanBalance::File, LruType::Anon) => 0,
     }
+}
+
+/// Shrinks the lists of a lruvec by the pages that were to be scanned (`targets`), or until as many as `wanted` are reclaimed and both
+/// types were scanned in proportion (`shrink_lruvec`). `shrink` is asked for up to 32 pages of a list and says how many it reclaimed;
+/// `all_of_it`: the targets are met however many that is. Returns the pages reclaimed.
+pub fn shrink_in_turn(
+    targets: [u64; 4],
+    wanted: u64,
+    all_of_it: bool,
+    mut shrink: impl FnMut(LruList, u64) -> u64,
+) -> u64 {
+    let mut rest = targets;
+    let mut reclaimed = 0;
+    // The loop does not go on for active anonymous pages alone.
+    let goes_on = |rest: &[u64; 4]| {
+        [LruList::InactiveAnon, LruList::ActiveFile, LruList::InactiveFile]
+            .iter()
+            .any(|&list| rest[list as usize] > 0)
+    };
+    while goes_on(&rest) {
+        for list in LruList::EVICTABLE {
+            let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
+            if scan > 0 {
+                rest[list as usize] -= scan;
+                reclaimed += shrink(list, scan);
+            }
+        }
+        if reclaimed < wanted || all_of_it {
+            continue;
+        }
+        match proportional_rest(rest, targets) {
+            Some(left) => rest = left,
+            None => break,
+        }
+    }
+    reclaimed
+}
+
+/// Whether a reclaim scans all that its priority asks for, however much that reclaims: direct reclaim of a node at the first priority,
+/// which is no reason to hurry (`proportional_reclaim`).
+pub fn scans_all_of_it(for_cgroup: bool, kswapd: bool, priority: u8) -> bool {
+    !for_cgroup && !kswapd && priority == DEF_PRIORITY
 }
 
 /// Once enough has been reclaimed: the pages of each list still to scan so that both types are scanned in
