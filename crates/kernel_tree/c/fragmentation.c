@@ -28,6 +28,31 @@ MMTWIN_FRAGMENTATION_DECISION(extfrag_for_order)
 MMTWIN_FRAGMENTATION_DECISION(fragmentation_score_zone)
 #endif
 
+#ifdef MMTWIN_CALL_compaction_suitable
+MMTWIN_DECISION(compaction_suitable, mmtwin_suitable)
+{
+	struct zone mmtwin_zone = {
+		.mmtwin_free_pages = state->free_pages,
+		.watermark_boost = state->boost,
+		.lowmem_reserve = { state->lowmem_reserve },
+		.nr_reserved_highatomic = state->free_highatomic,
+		.nr_free_highatomic = state->free_highatomic,
+	}, *zone = &mmtwin_zone;
+	int order = state->order, highest_zoneidx = 0, at;
+	unsigned int alloc_flags = 0;
+
+	(void)alloc_flags;
+	for (at = 0; at < NR_PAGE_ORDERS; at++)
+		zone->free_area[at].nr_free = state->free_blocks[at];
+	zone->_watermark[WMARK_MIN] = state->min;
+	zone->_watermark[WMARK_LOW] = state->low;
+	sysctl_extfrag_threshold = state->extfrag_threshold;
+	/* Before 6.5 it answers how compaction would end. */
+	state->answer = __builtin_types_compatible_p(__typeof__(MMTWIN_CALL_compaction_suitable), bool)
+		? MMTWIN_CALL_compaction_suitable : MMTWIN_CALL_compaction_suitable == COMPACT_CONTINUE;
+}
+#endif
+
 #define MMTWIN_DEFERRAL_DECISION(name, answer_or_nothing) \
 	MMTWIN_DECISION(name, mmtwin_deferral) \
 	{ \

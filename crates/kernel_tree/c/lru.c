@@ -153,6 +153,58 @@ MMTWIN_SHADOW_DECISION(inactive_is_low, {
 })
 #endif
 
+/* lruvec, sc and nr are what the tree's functions may ask for. */
+#define MMTWIN_SCAN_COUNT_DECISION(name) \
+	MMTWIN_DECISION(name, mmtwin_scan_count) \
+	{ \
+		struct lruvec mmtwin_lists, *lruvec = &mmtwin_lists; \
+		struct scan_control mmtwin_control = { \
+			.nr_to_reclaim = state->nr_to_reclaim, \
+			.target_mem_cgroup = state->cgroup_reclaim ? &mmtwin_memcg : NULL, \
+			.anon_cost = state->cost[0], \
+			.file_cost = state->cost[1], \
+			.may_swap = state->may_swap, \
+			.memcg_low_reclaim = state->memcg_low_reclaim, \
+			.cache_trim_mode = state->cache_trim_mode, \
+			.file_is_tiny = state->file_is_tiny, \
+			.priority = state->priority, \
+		}, *sc = &mmtwin_control; \
+		unsigned long mmtwin_nr[NR_LRU_LISTS] = { 0 }, *nr = mmtwin_nr; \
+		int at; \
+		*lruvec = (struct lruvec){ .mmtwin_aged = 0 }; \
+		for (at = 0; at < 4; at++) { \
+			lruvec->mmtwin_sizes[at] = state->sizes[at]; \
+			lruvec->mmtwin_reclaimed_of_32[at] = state->reclaimed_of_32[at]; \
+		} \
+		mmtwin_memcg = (struct mem_cgroup){ \
+			.mmtwin_swap = state->can_reclaim_anon, \
+			.mmtwin_swappiness = state->swappiness, \
+			.mmtwin_usage = state->usage, \
+			.mmtwin_min = state->min, \
+			.mmtwin_low = state->low, \
+		}; \
+		mmtwin_lru_gen_enabled = false; \
+		mmtwin_kswapd = state->kswapd; \
+		mmtwin_can_age_anon = state->can_age_anon; \
+		mmtwin_page_shift = 12; \
+		MMTWIN_CALL_##name; \
+		for (at = 0; at < 4; at++) { \
+			state->nr[at] = nr[at]; \
+			state->calls[at] = lruvec->mmtwin_calls[at]; \
+			state->scanned[at] = lruvec->mmtwin_scanned[at]; \
+		} \
+		state->memcg_low_skipped = sc->memcg_low_skipped; \
+		state->nr_reclaimed = sc->nr_reclaimed; \
+		state->aged = lruvec->mmtwin_aged; \
+	}
+
+#ifdef MMTWIN_CALL_get_scan_count
+MMTWIN_SCAN_COUNT_DECISION(get_scan_count)
+#endif
+#ifdef MMTWIN_CALL_shrink_lruvec
+MMTWIN_SCAN_COUNT_DECISION(shrink_lruvec)
+#endif
+
 #ifdef MMTWIN_CALL_folio_check_references
 MMTWIN_DECISION(folio_check_references, mmtwin_references)
 {

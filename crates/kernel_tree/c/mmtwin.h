@@ -56,6 +56,7 @@ typedef unsigned long pgoff_t;
 
 #define VM_BUG_ON(condition) ((void)(condition))
 #define BUG_ON(condition) ((void)(condition))
+#define BUG() __builtin_trap()
 #define BUILD_BUG_ON(condition) ((void)0)
 #define VM_WARN_ON(condition) ((void)(condition))
 #define VM_WARN_ON_ONCE(condition) (!!(condition))
@@ -193,6 +194,7 @@ static inline unsigned long int_sqrt(unsigned long number)
 #define div64_s64(a, b) ((s64)(a) / (s64)(b))
 #define div_u64(a, b) ((u64)(a) / (u32)(b))
 #define div64_u64(a, b) ((u64)(a) / (u64)(b))
+#define DIV64_U64_ROUND_UP(a, b) ({ u64 mmtwin_d = (b); ((u64)(a) + mmtwin_d - 1) / mmtwin_d; })
 #define div64_ul(a, b) ((u64)(a) / (unsigned long)(b))
 #define do_div(a, b) ({ u32 mmtwin_b = (b); u32 mmtwin_rest = (a) % mmtwin_b; (a) /= mmtwin_b; mmtwin_rest; })
 #define mult_frac(number, times, parts) ({ __typeof__(parts) mmtwin_p = (parts); __typeof__(times) mmtwin_t = (times); \

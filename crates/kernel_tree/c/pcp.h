@@ -58,6 +58,7 @@ struct zone {
 	unsigned int compact_defer_shift;
 	int compact_order_failed;
 	unsigned long mmtwin_managed;
+	unsigned long mmtwin_free_pages;
 	enum zone_type mmtwin_type;
 };
 
@@ -90,7 +91,7 @@ static __thread int percpu_pagelist_high_fraction;
 #define order_to_pindex(type, order) ((void)(type), 0)
 #define pcp_spin_lock_maybe_irqsave(pcp, flags) ((void)0)
 #define pcp_spin_unlock_maybe_irqrestore(pcp, flags) ((void)0)
-/* Whether the zone has enough again is tested by the twin afterwards. */
+/* Whether the zone has enough again is tested by the twin afterwards; whether it has before it is compacted, before. */
 #define zone_watermark_ok(zone, order, mark, highest, flags) ((void)(zone), false)
 
 /* Gives back at least so many pages, as far as there are any: noted, for the twin to do. With no page at all the zone is locked too. */

@@ -6,8 +6,9 @@ use crate::error::Error;
 use mm::Decisions;
 use mm::decisions::{
     DeferralState, FallbackState, Field, Flat, FragmentationState, LruGenState, NextNodeState, NumaScanState,
-    PcpState, PcpZoneState, ReadaheadState, ReferencesState, Rule, ShadowState, SwapReadaheadState,
-    ThpWindowState, VmaAccessState, WatermarkState, WritebackState, ZoneMarkState,
+    PcpState, PcpZoneState, ReadaheadState, ReferencesState, Rule, ScanCountState, ShadowState,
+    SuitableState, SwapReadaheadState, ThpWindowState, VmaAccessState, WatermarkState, WritebackState,
+    ZoneMarkState,
 };
 use std::fmt;
 
@@ -91,6 +92,8 @@ slots! {
     ZoneMark(ZoneMarkState),
     /// The generations of a lruvec.
     LruGen(LruGenState),
+    /// The classic lists of a lruvec.
+    ScanCount(ScanCountState),
     /// A folio that reclaim looks at.
     References(ReferencesState),
     /// The shadow of an evicted page.
@@ -107,6 +110,8 @@ slots! {
     VmaAccess(VmaAccessState),
     /// The free blocks of a zone.
     Fragmentation(FragmentationState),
+    /// A zone that may be compacted.
+    Suitable(SuitableState),
     /// Compaction that is put off.
     Deferral(DeferralState),
     /// Nodes that take turns.
@@ -226,6 +231,9 @@ const OF_GENERATIONS: &[(&str, &str)] = &[
     ("struct ctrl_pos *", "pv"),
 ];
 const INACTIVE: &[(&str, &str)] = &[("struct lruvec *", "lruvec"), ("enum lru_list", "inactive_lru")];
+const SHRUNK: &[(&str, &str)] = &[("struct lruvec *", "lruvec"), ("struct scan_control *", "sc")];
+const SCANNED: &[(&str, &str)] =
+    &[("struct lruvec *", "lruvec"), ("struct scan_control *", "sc"), ("unsigned long *", "nr")];
 const PACKED: &[(&str, &str)] =
     &[("int", "memcgid"), ("pg_data_t *", "pgdat"), ("unsigned long", "eviction"), ("bool", "workingset")];
 const UNPACKED: &[(&str, &str)] = &[
@@ -327,6 +335,22 @@ const fn of_blocks(
         ],
         answers: &["int", "unsigned int"],
         slot: Slot::Fragmentation(rule),
+    }
+}
+
+const fn of_lists(
+    name: &'static str,
+    parameters: &'static [(&'static str, &'static str)],
+    rule: fn(&mut Decisions) -> &mut Rule<ScanCountState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "mm/vmscan.c",
+        others: LISTS,
+        header: "lru.h",
+        parameters,
+        answers: &["void"],
+        slot: Slot::ScanCount(rule),
     }
 }
 
@@ -507,6 +531,28 @@ pub static DECISIONS: &[Decision] = &[
         parameters: &[("struct folio *", "folio"), ("struct scan_control *", "sc")],
         answers: &["enum folio_references"],
         slot: Slot::References(|d| &mut d.judged.folio_check_references),
+    },
+    of_lists("get_scan_count", SCANNED, |d| &mut d.judged.get_scan_count),
+    of_lists("shrink_lruvec", SHRUNK, |d| &mut d.judged.shrink_lruvec),
+    Decision {
+        name: "compaction_suitable",
+        file: "mm/compaction.c",
+        others: &[
+            "include/linux/mmzone.h",
+            "include/linux/compaction.h",
+            "mm/internal.h",
+            "mm/page_alloc.c",
+            "mm/vmstat.c",
+        ],
+        header: "fragmentation.h",
+        parameters: &[
+            ("struct zone *", "zone"),
+            ("int", "order"),
+            ("unsigned int", "alloc_flags"),
+            ("int", "highest_zoneidx"),
+        ],
+        answers: &["bool", "enum compact_result"],
+        slot: Slot::Suitable(|d| &mut d.judged.compaction_suitable),
     },
     Decision {
         name: "__swapin_nr_pages",

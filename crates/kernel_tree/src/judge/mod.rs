@@ -21,6 +21,7 @@ mod lru_gen;
 mod numa;
 mod pcp;
 mod readahead;
+mod reclaim;
 mod watermarks;
 mod workingset;
 mod writeback;
@@ -36,6 +37,7 @@ pub fn cases() -> Vec<Case> {
         watermarks::cases(),
         zone::cases(),
         lru_gen::cases(),
+        reclaim::cases(),
         workingset::cases(),
         readahead::cases(),
         folios::cases(),

@@ -4,6 +4,7 @@
 
 use super::lru_gen::LruGenState;
 use super::pcp::PcpZoneState;
+use super::reclaim::{ReferencesState, ScanCountState};
 use super::rule::{Rule, flat};
 use super::zone::{FallbackState, ZoneMarkState};
 
@@ -106,6 +107,32 @@ flat! {
 }
 
 flat! {
+    /// A zone whose request for a block fails, and whether compaction can help it (mm/compaction.c).
+    pub struct SuitableState as "mmtwin_suitable" {
+        /// Free blocks of each order.
+        pub free_blocks: [u64; 11],
+        /// `NR_FREE_PAGES`, which may lag behind the blocks.
+        pub free_pages: i64,
+        /// `zone->_watermark[WMARK_MIN]`.
+        pub min: u64,
+        /// `zone->_watermark[WMARK_LOW]`.
+        pub low: u64,
+        /// `zone->watermark_boost`.
+        pub boost: u64,
+        /// Pages of the zone that requests for higher zones leave alone.
+        pub lowmem_reserve: u64,
+        /// Free pages that are reserved for atomic requests of high order.
+        pub free_highatomic: u64,
+        /// Asked: the order of the request.
+        pub order: i32,
+        /// `vm.extfrag_threshold`.
+        pub extfrag_threshold: i32,
+        /// Answered: whether compaction begins.
+        pub answer: i32,
+    }
+}
+
+flat! {
     /// How far compaction of a zone is put off (mm/compaction.c).
     pub struct DeferralState as "mmtwin_deferral" {
         /// `zone->compact_considered`.
@@ -176,24 +203,6 @@ flat! {
         pub nr_dirtied_pause: i32,
         /// 2^12 for pages of 4 KiB.
         pub page_shift: i32,
-    }
-}
-
-flat! {
-    /// A folio that reclaim looks at, and what its page tables say of it (mm/vmscan.c).
-    pub struct ReferencesState as "mmtwin_references" {
-        /// How many PTEs say that the folio was accessed.
-        pub referenced_ptes: i32,
-        /// Whether a VMA that maps the folio is locked (`VM_LOCKED`).
-        pub locked: i32,
-        /// Whether a VMA that maps the folio is executable (`VM_EXEC`).
-        pub executable: i32,
-        /// The flag `PG_swapbacked`: the folio is none of a file.
-        pub swapbacked: i32,
-        /// The flag `PG_referenced`, asked and answered.
-        pub referenced: i32,
-        /// Answered: `enum folio_references`, 0 reclaim, 1 reclaim if clean, 2 keep, 3 activate.
-        pub answer: i32,
     }
 }
 
@@ -276,6 +285,8 @@ pub struct Judged {
     pub fragmentation_index: Rule<FragmentationState>,
     /// Which share of free memory is of no use to a request.
     pub extfrag_for_order: Rule<FragmentationState>,
+    /// Whether compaction of a zone can help a request.
+    pub compaction_suitable: Rule<SuitableState>,
     /// What a failure of compaction does to later attempts.
     pub defer_compaction: Rule<DeferralState>,
     /// Whether a request goes without compaction because it failed before.
@@ -310,6 +321,10 @@ pub struct Judged {
     pub boost_watermark: Rule<ZoneMarkState>,
     /// Whether a zone has enough free pages for a request.
     pub zone_watermark_ok: Rule<ZoneMarkState>,
+    /// How many pages of each of the classic lists are scanned.
+    pub get_scan_count: Rule<ScanCountState>,
+    /// In which steps the classic lists are shrunk, and when that ends.
+    pub shrink_lruvec: Rule<ScanCountState>,
     /// What reclaim does with a folio in view of its accesses.
     pub folio_check_references: Rule<ReferencesState>,
     /// How many entries of swap are read for a miss.

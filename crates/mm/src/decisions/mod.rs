@@ -20,16 +20,18 @@
 mod judged;
 mod lru_gen;
 mod pcp;
+mod reclaim;
 pub mod rule;
 mod watermark;
 mod zone;
 
 pub use judged::{
-    DeferralState, FragmentationState, Judged, NextNodeState, NumaScanState, ReadaheadState, ReferencesState,
-    ShadowState, SwapReadaheadState, ThpWindowState, VmaAccessState, WritebackState,
+    DeferralState, FragmentationState, Judged, NextNodeState, NumaScanState, ReadaheadState, ShadowState,
+    SuitableState, SwapReadaheadState, ThpWindowState, VmaAccessState, WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
+pub use reclaim::{ReferencesState, ScanCountState};
 pub use rule::{Field, Flat, Rule};
 pub use watermark::{MOST_ZONES, WatermarkState};
 pub use zone::{FallbackState, ZoneMarkState};
