@@ -32,12 +32,16 @@ static inline void mmtwin_enter_lru_gen(const struct mmtwin_lru_gen *state, stru
 		int *tier_idx = &state->tier_idx; \
 		unsigned long max_seq = state->max_seq, min_seq[] = { state->min_seq[0], state->min_seq[1] }; \
 		unsigned long mmtwin_to_scan = 0, *nr_to_scan = &mmtwin_to_scan; \
-		bool can_swap = state->can_swap; \
+		bool can_swap = state->can_swap, mmtwin_need_aging = false, *need_aging = &mmtwin_need_aging; \
 		(void)sc, (void)type, (void)tier, (void)gain, (void)swappiness, (void)tier_idx; \
 		(void)max_seq, (void)min_seq, (void)can_swap; \
+		mmtwin_below_min = state->below_min; \
+		mmtwin_can_age = state->can_age; \
+		mmtwin_kswapd = state->kswapd; \
 		mmtwin_enter_lru_gen(state, lruvec); \
 		__VA_ARGS__; \
 		state->nr_to_scan = *nr_to_scan; \
+		state->need_aging = *need_aging; \
 	}
 
 #ifdef MMTWIN_CALL_get_tier_idx
@@ -48,6 +52,9 @@ MMTWIN_LRU_GEN_DECISION(get_type_to_scan, state->answer = MMTWIN_CALL_get_type_t
 #endif
 #ifdef MMTWIN_CALL_should_run_aging
 MMTWIN_LRU_GEN_DECISION(should_run_aging, state->answer = MMTWIN_CALL_should_run_aging)
+#endif
+#ifdef MMTWIN_CALL_get_nr_to_scan
+MMTWIN_LRU_GEN_DECISION(get_nr_to_scan, *nr_to_scan = MMTWIN_CALL_get_nr_to_scan)
 #endif
 #ifdef MMTWIN_CALL_read_ctrl_pos
 MMTWIN_LRU_GEN_DECISION(read_ctrl_pos, {
@@ -205,19 +212,70 @@ MMTWIN_SCAN_COUNT_DECISION(get_scan_count)
 MMTWIN_SCAN_COUNT_DECISION(shrink_lruvec)
 #endif
 
+static inline unsigned long mmtwin_flags(const struct mmtwin_tail_folio *state)
+{
+	return (state->locked ? BIT(PG_locked) : 0) | (state->referenced ? BIT(PG_referenced) : 0) |
+		(state->dirty ? BIT(PG_dirty) : 0) | (state->lru ? BIT(PG_lru) : 0) |
+		(state->workingset ? BIT(PG_workingset) : 0) | (state->reclaim ? BIT(PG_reclaim) : 0) |
+		(state->swapbacked ? BIT(PG_swapbacked) : 0) | (state->swapcache ? BIT(PG_swapcache) : 0) |
+		(state->writeback ? BIT(PG_writeback) : 0) | (unsigned long)state->refs << LRU_REFS_PGOFF |
+		(state->generation + 1UL) << LRU_GEN_PGOFF;
+}
+
+/* lruvec, folio, sc and tier_idx are what the tree's functions may ask for. Reclaim may do all that it can. */
+#define MMTWIN_TAIL_FOLIO_DECISION(name) \
+	MMTWIN_DECISION(name, mmtwin_tail_folio) \
+	{ \
+		struct lruvec mmtwin_lists, *lruvec = &mmtwin_lists; \
+		struct folio mmtwin_folio = { \
+			.flags = mmtwin_flags(state), \
+			.mmtwin_zone = state->zone, \
+			.mmtwin_pages = state->nr_pages, \
+		}, *folio = &mmtwin_folio; \
+		struct scan_control mmtwin_control = { \
+			.may_writepage = 1, \
+			.may_unmap = 1, \
+			.may_swap = 1, \
+			.reclaim_idx = state->reclaim_idx, \
+			.gfp_mask = __GFP_IO, \
+		}, *sc = &mmtwin_control; \
+		int tier_idx = state->tier_idx, at; \
+		(void)tier_idx; \
+		*lruvec = (struct lruvec){ .lrugen = { .min_seq = { state->min_seq, state->min_seq } } }; \
+		mmtwin_moved_to = 0; \
+		mmtwin_activated = 0; \
+		state->answer = MMTWIN_CALL_##name; \
+		state->generation = (int)(folio->flags >> LRU_GEN_PGOFF & (BIT(LRU_GEN_WIDTH) - 1)) - 1; \
+		state->refs = (int)(folio->flags >> LRU_REFS_PGOFF & (BIT(LRU_REFS_WIDTH) - 1)); \
+		state->referenced = folio_test_referenced(folio); \
+		state->workingset = folio_test_workingset(folio); \
+		state->reclaim = folio->flags >> PG_reclaim & 1; \
+		state->lru = folio->flags >> PG_lru & 1; \
+		state->moved_to = mmtwin_moved_to; \
+		state->activated = mmtwin_activated; \
+		for (at = 0; at < 3; at++) \
+			state->protected[at] = lruvec->lrugen.protected[0][0][at] + lruvec->lrugen.protected[0][1][at]; \
+	}
+
+#ifdef MMTWIN_CALL_sort_folio
+MMTWIN_TAIL_FOLIO_DECISION(sort_folio)
+#endif
+#ifdef MMTWIN_CALL_isolate_folio
+MMTWIN_TAIL_FOLIO_DECISION(isolate_folio)
+#endif
+
 #ifdef MMTWIN_CALL_folio_check_references
 MMTWIN_DECISION(folio_check_references, mmtwin_references)
 {
 	struct folio mmtwin_folio = {
 		.mmtwin_referenced_ptes = state->referenced_ptes,
 		.mmtwin_vm_flags = (state->locked ? VM_LOCKED : 0) | (state->executable ? VM_EXEC : 0),
-		.mmtwin_referenced = state->referenced,
-		.mmtwin_swapbacked = state->swapbacked,
+		.flags = (state->referenced ? BIT(PG_referenced) : 0) | (state->swapbacked ? BIT(PG_swapbacked) : 0),
 	}, *folio = &mmtwin_folio;
 	struct scan_control mmtwin_control = { 0 }, *sc = &mmtwin_control;
 
 	(void)sc;
 	state->answer = MMTWIN_CALL_folio_check_references;
-	state->referenced = folio->mmtwin_referenced;
+	state->referenced = folio_test_referenced(folio);
 }
 #endif

@@ -11,6 +11,10 @@
 #define MIN_LRU_BATCH BITS_PER_LONG
 #define MAX_SWAPPINESS 200
 #define LRU_REFS_WIDTH 2
+/* Where both are in the flags of a folio. */
+#define LRU_REFS_PGOFF 32
+#define LRU_GEN_WIDTH 3
+#define LRU_GEN_PGOFF (LRU_REFS_PGOFF + LRU_REFS_WIDTH)
 #define DEF_PRIORITY 12
 
 enum { LRU_GEN_ANON, LRU_GEN_FILE };
@@ -65,6 +69,8 @@ struct scan_control {
 	unsigned long anon_cost;
 	unsigned long file_cost;
 	int *proactive_swappiness;
+	unsigned int may_writepage:1;
+	unsigned int may_unmap:1;
 	unsigned int may_swap:1;
 	unsigned int proactive:1;
 	unsigned int memcg_low_reclaim:1;
@@ -73,6 +79,7 @@ struct scan_control {
 	unsigned int file_is_tiny:1;
 	s8 priority;
 	s8 reclaim_idx;
+	gfp_t gfp_mask;
 	unsigned long nr_reclaimed;
 };
 
@@ -83,26 +90,65 @@ struct blk_plug {
 #define VM_EXEC 0x4
 #define VM_LOCKED 0x2000
 
+enum pageflags {
+	PG_locked,
+	PG_referenced,
+	PG_dirty,
+	PG_lru,
+	PG_active,
+	PG_workingset,
+	PG_reclaim,
+	PG_swapbacked,
+	PG_swapcache,
+	PG_writeback,
+};
+
+/* A folio, and where a decision moves it: 1 to the head of a list, 2 to the tail. */
 struct folio {
+	unsigned long flags;
 	int mmtwin_referenced_ptes;
 	unsigned long mmtwin_vm_flags;
-	bool mmtwin_referenced;
-	bool mmtwin_swapbacked;
+	int mmtwin_zone;
+	long mmtwin_pages;
 };
+
+static __thread int mmtwin_moved_to;
+static __thread unsigned long mmtwin_activated;
+
+#define folio_zonenum(folio) ((folio)->mmtwin_zone)
+#define folio_nr_pages(folio) ((folio)->mmtwin_pages)
+#define folio_test_locked(folio) ((folio)->flags >> PG_locked & 1)
+#define folio_test_referenced(folio) ((folio)->flags >> PG_referenced & 1)
+#define folio_test_dirty(folio) ((folio)->flags >> PG_dirty & 1)
+#define folio_test_workingset(folio) ((folio)->flags >> PG_workingset & 1)
+#define folio_test_swapcache(folio) ((folio)->flags >> PG_swapcache & 1)
+#define folio_test_writeback(folio) ((folio)->flags >> PG_writeback & 1)
+#define folio_clear_referenced(folio) clear_bit(PG_referenced, &(folio)->flags)
+#define folio_clear_reclaim(folio) clear_bit(PG_reclaim, &(folio)->flags)
+#define folio_test_clear_lru(folio) test_and_clear_bit(PG_lru, &(folio)->flags)
+#define folio_set_swapbacked(folio) set_bit(PG_swapbacked, &(folio)->flags)
+/* Lazily freed memory (MADV_FREE) is anonymous and no longer backed by swap; there is none. */
+#define folio_test_anon(folio) ((folio)->flags >> PG_swapbacked & 1)
+#define folio_evictable(folio) ((void)(folio), true)
+#define folio_mapped(folio) ((void)(folio), false)
+/* Nobody else holds a folio or takes it off its list meanwhile. */
+#define folio_try_get(folio) ((void)(folio), true)
+#define folio_put(folio) ((void)(folio))
+#define lru_gen_del_folio(lruvec, folio, reclaiming) ((void)(lruvec), (void)(folio), true)
+#define lru_gen_update_size(lruvec, folio, old_gen, new_gen) ((void)0)
+#define lruvec_add_folio_tail(lruvec, folio) ((void)(lruvec), (void)(mmtwin_moved_to = 2))
+/* Of a list only the end is noted that a folio is moved to; the generation is in its flags. */
+#define list_move(entry, head) ((void)(mmtwin_moved_to = 1))
+#define list_move_tail(entry, head) ((void)(mmtwin_moved_to = 2))
+/* All that a decision counts so are activations. */
+#define __mod_lruvec_state(lruvec, item, count) ((void)(mmtwin_activated += (count)))
 
 /* What page tables say of a folio is known before the decision is asked. */
 #define folio_referenced(folio, is_locked, memcg, vm_flags) \
 	((void)(is_locked), (void)(memcg), *(vm_flags) = (folio)->mmtwin_vm_flags, (folio)->mmtwin_referenced_ptes)
-#define folio_set_referenced(folio) ((void)((folio)->mmtwin_referenced = true))
-#define folio_is_file_lru(folio) (!(folio)->mmtwin_swapbacked)
-
-static inline bool folio_test_clear_referenced(struct folio *folio)
-{
-	bool was = folio->mmtwin_referenced;
-
-	folio->mmtwin_referenced = false;
-	return was;
-}
+#define folio_set_referenced(folio) set_bit(PG_referenced, &(folio)->flags)
+#define folio_test_clear_referenced(folio) test_and_clear_bit(PG_referenced, &(folio)->flags)
+#define folio_is_file_lru(folio) (!((folio)->flags >> PG_swapbacked & 1))
 
 #define lru_gen_from_seq(seq) ((int)((seq) % MAX_NR_GENS))
 #define lru_hist_from_seq(seq) ((int)((seq) % NR_HIST_GENS))
@@ -115,6 +161,8 @@ static __thread struct lruvec *mmtwin_lruvec;
 static __thread struct pglist_data mmtwin_node;
 static __thread bool mmtwin_lru_gen_enabled;
 static __thread bool mmtwin_kswapd;
+static __thread bool mmtwin_below_min;
+static __thread bool mmtwin_can_age;
 static __thread bool mmtwin_can_age_anon;
 static __thread unsigned int bucket_order;
 
@@ -136,6 +184,9 @@ static __thread unsigned int bucket_order;
 #define mem_cgroup_size(memcg) ((memcg)->mmtwin_usage)
 #define mem_cgroup_protection(root, memcg, min, low) \
 	((void)(root), (void)(*(min) = (memcg)->mmtwin_min), (void)(*(low) = (memcg)->mmtwin_low))
+#define mem_cgroup_below_min(...) (mmtwin_below_min)
+#define mem_cgroup_below_low(...) false
+#define try_to_inc_max_seq(...) (mmtwin_can_age)
 #define mem_cgroup_is_root(memcg) ((void)(memcg), false)
 #define lruvec_pgdat(lruvec) ((void)(lruvec), &mmtwin_node)
 #define lruvec_lru_size(lruvec, lru, zone_idx) ((void)(zone_idx), (lruvec)->mmtwin_sizes[lru])

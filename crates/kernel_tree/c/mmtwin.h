@@ -60,6 +60,7 @@ typedef unsigned long pgoff_t;
 #define BUILD_BUG_ON(condition) ((void)0)
 #define VM_WARN_ON(condition) ((void)(condition))
 #define VM_WARN_ON_ONCE(condition) (!!(condition))
+#define VM_WARN_ON_ONCE_FOLIO(condition, folio) (!!(condition))
 #define WARN_ON(condition) (!!(condition))
 #define WARN_ON_ONCE(condition) (!!(condition))
 #define lockdep_assert_held(lock) ((void)0)
@@ -210,6 +211,13 @@ typedef struct { int unused; } spinlock_t;
 #define atomic_long_inc(atomic) ((void)((atomic)->counter++))
 #define atomic_long_inc_return(atomic) (++(atomic)->counter)
 
+#define cmpxchg(word, old, new) ({ __typeof__(word) mmtwin_w = (word); __typeof__(*mmtwin_w) mmtwin_was = *mmtwin_w; \
+	if (mmtwin_was == (old)) *mmtwin_w = (new); mmtwin_was; })
+#define try_cmpxchg(word, old, new) ({ __typeof__(old) mmtwin_o = (old); __typeof__(*mmtwin_o) mmtwin_old = *mmtwin_o; \
+	*mmtwin_o = cmpxchg(word, mmtwin_old, new); *mmtwin_o == mmtwin_old; })
+#define set_mask_bits(word, mask, bits) ({ __typeof__(word) mmtwin_m = (word); __typeof__(*mmtwin_m) mmtwin_before = *mmtwin_m; \
+	*mmtwin_m = (mmtwin_before & ~(mask)) | (bits); mmtwin_before; })
+
 struct list_head {
 	struct list_head *next, *prev;
 };
@@ -233,6 +241,7 @@ static __thread int mmtwin_page_shift;
 #define PAGE_MASK (~(PAGE_SIZE - 1))
 
 #define PAGE_ALLOC_COSTLY_ORDER 3
+#define __GFP_IO 0x40U
 #define SWAP_CLUSTER_MAX 32UL
 
 #define MMTWIN_EXPORT __attribute__((visibility("default")))

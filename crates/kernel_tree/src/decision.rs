@@ -7,8 +7,8 @@ use mm::Decisions;
 use mm::decisions::{
     DeferralState, FallbackState, Field, Flat, FragmentationState, LruGenState, NextNodeState, NumaScanState,
     PcpState, PcpZoneState, ReadaheadState, ReferencesState, Rule, ScanCountState, ShadowState,
-    SuitableState, SwapReadaheadState, ThpWindowState, VmaAccessState, WatermarkState, WritebackState,
-    ZoneMarkState,
+    SuitableState, SwapReadaheadState, TailFolioState, ThpWindowState, VmaAccessState, WatermarkState,
+    WritebackState, ZoneMarkState,
 };
 use std::fmt;
 
@@ -94,6 +94,8 @@ slots! {
     LruGen(LruGenState),
     /// The classic lists of a lruvec.
     ScanCount(ScanCountState),
+    /// A folio of the oldest generation.
+    TailFolio(TailFolioState),
     /// A folio that reclaim looks at.
     References(ReferencesState),
     /// The shadow of an evicted page.
@@ -226,6 +228,7 @@ const OF_GENERATIONS: &[(&str, &str)] = &[
     ("unsigned long *", "nr_to_scan"),
     ("bool", "can_swap"),
     ("bool", "carryover"),
+    ("bool *", "need_aging"),
     ("struct ctrl_pos *", "pos"),
     ("struct ctrl_pos *", "sp"),
     ("struct ctrl_pos *", "pv"),
@@ -234,6 +237,12 @@ const INACTIVE: &[(&str, &str)] = &[("struct lruvec *", "lruvec"), ("enum lru_li
 const SHRUNK: &[(&str, &str)] = &[("struct lruvec *", "lruvec"), ("struct scan_control *", "sc")];
 const SCANNED: &[(&str, &str)] =
     &[("struct lruvec *", "lruvec"), ("struct scan_control *", "sc"), ("unsigned long *", "nr")];
+const SORTED: &[(&str, &str)] = &[
+    ("struct lruvec *", "lruvec"),
+    ("struct folio *", "folio"),
+    ("struct scan_control *", "sc"),
+    ("int", "tier_idx"),
+];
 const PACKED: &[(&str, &str)] =
     &[("int", "memcgid"), ("pg_data_t *", "pgdat"), ("unsigned long", "eviction"), ("bool", "workingset")];
 const UNPACKED: &[(&str, &str)] = &[
@@ -351,6 +360,18 @@ const fn of_lists(
         parameters,
         answers: &["void"],
         slot: Slot::ScanCount(rule),
+    }
+}
+
+const fn of_tail(name: &'static str, rule: fn(&mut Decisions) -> &mut Rule<TailFolioState>) -> Decision {
+    Decision {
+        name,
+        file: "mm/vmscan.c",
+        others: &["include/linux/mmzone.h", "include/linux/mm_inline.h"],
+        header: "lru.h",
+        parameters: SORTED,
+        answers: &["bool"],
+        slot: Slot::TailFolio(rule),
     }
 }
 
@@ -532,6 +553,9 @@ pub static DECISIONS: &[Decision] = &[
         answers: &["enum folio_references"],
         slot: Slot::References(|d| &mut d.judged.folio_check_references),
     },
+    of_generations("get_nr_to_scan", &["long", "unsigned long"], |d| &mut d.judged.get_nr_to_scan),
+    of_tail("sort_folio", |d| &mut d.judged.sort_folio),
+    of_tail("isolate_folio", |d| &mut d.judged.isolate_folio),
     of_lists("get_scan_count", SCANNED, |d| &mut d.judged.get_scan_count),
     of_lists("shrink_lruvec", SHRUNK, |d| &mut d.judged.shrink_lruvec),
     Decision {

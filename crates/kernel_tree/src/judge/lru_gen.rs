@@ -5,7 +5,7 @@ use super::draw::Draw;
 use super::features::generations;
 use mm::Features;
 use mm::decisions::{Decisions, LruGenState, Rule};
-use mm::mglru::policy::{self, Evictable, Position};
+use mm::mglru::policy::{self, Aging, Evictable, Position, Round};
 use mm::vmscan::features::EvictionLoop;
 use mm::workingset::policy::{TierCounts, carry_over};
 
@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
             should_run_aging,
             &[] as &[Known<LruGenState>],
         ),
+        case("get_nr_to_scan", |d| d.judged.get_nr_to_scan, get_nr_to_scan, &[]),
     ]
 }
 
@@ -42,7 +43,10 @@ fn lruvec(draw: &mut Draw) -> LruGenState {
         gain: draw.number(0, 200, &[1, 2, 60]) as i32,
         swappiness: draw.number(2, 199, &[60, 100]) as i32,
         can_swap: draw.flag().into(),
-        priority: draw.number(0, 12, &[]) as i32,
+        priority: draw.number(0, 12, &[12]) as i32,
+        below_min: (draw.number(0, 7, &[]) == 7).into(),
+        can_age: draw.flag().into(),
+        kswapd: draw.flag().into(),
         ..LruGenState::default()
     };
     for number in 0..8 {
@@ -119,7 +123,7 @@ fn reset_ctrl_pos(f: &Features, s: &mut LruGenState) {
 }
 
 /// Pages of the types that can go. The list that is next is that of the youngest generation less two.
-fn should_run_aging(f: &Features, s: &mut LruGenState) {
+fn evictable(s: &LruGenState) -> Evictable {
     let types = if s.can_swap != 0 { 0..2 } else { 1..2 };
     let mut evictable =
         Evictable { min_seq: s.min_seq[types.start], max_seq: s.max_seq, ..Evictable::default() };
@@ -131,6 +135,31 @@ fn should_run_aging(f: &Features, s: &mut LruGenState) {
             evictable.old += if seq + policy::MIN_NR_GENS == s.max_seq { pages } else { 0 };
         }
     }
+    evictable
+}
+
+/// A memory cgroup that memory.min protects as a whole is not even looked at; nor is one of 6.1, whose caller sees to that here.
+fn get_nr_to_scan(f: &Features, s: &mut LruGenState) {
+    let (f, evictable, priority, can_age) = (generations(f), evictable(s), s.priority as u8, s.can_age != 0);
+    let aged = u64::MAX;
+    s.nr_to_scan = match (policy::aging(&f), s.below_min != 0) {
+        (Aging::BeforeEviction, true) => 0,
+        (Aging::BeforeEviction, false) => {
+            let wanted = policy::wanted_with_aging_apart(&f, &evictable, priority, s.kswapd != 0, || can_age);
+            s.need_aging = wanted.needed_aging.into();
+            wanted.pages
+        }
+        (_, true) => aged,
+        (_, false) => match policy::round(&f, &evictable, priority, |total| total) {
+            Round::Evict { wanted, .. } => wanted,
+            Round::Age if can_age => aged,
+            Round::Age | Round::Done => 0,
+        },
+    };
+}
+
+fn should_run_aging(f: &Features, s: &mut LruGenState) {
+    let evictable = evictable(s);
     s.answer = policy::should_run_aging(&generations(f), &evictable).into();
     s.nr_to_scan = match generations(f).eviction_loop {
         EvictionLoop::AgingApart => evictable.total >> s.priority,

@@ -22,6 +22,7 @@ mod numa;
 mod pcp;
 mod readahead;
 mod reclaim;
+mod tail_folio;
 mod watermarks;
 mod workingset;
 mod writeback;
@@ -38,6 +39,7 @@ pub fn cases() -> Vec<Case> {
         zone::cases(),
         lru_gen::cases(),
         reclaim::cases(),
+        tail_folio::cases(),
         workingset::cases(),
         readahead::cases(),
         folios::cases(),

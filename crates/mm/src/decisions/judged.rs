@@ -4,7 +4,7 @@
 
 use super::lru_gen::LruGenState;
 use super::pcp::PcpZoneState;
-use super::reclaim::{ReferencesState, ScanCountState};
+use super::reclaim::{ReferencesState, ScanCountState, TailFolioState};
 use super::rule::{Rule, flat};
 use super::zone::{FallbackState, ZoneMarkState};
 
@@ -261,6 +261,12 @@ pub struct Judged {
     pub read_ctrl_pos: Rule<LruGenState>,
     /// Whether the multi-gen LRU needs a new generation.
     pub should_run_aging: Rule<LruGenState>,
+    /// How many pages of a lruvec are scanned, and whether a new generation begins instead.
+    pub get_nr_to_scan: Rule<LruGenState>,
+    /// Whether a folio of the oldest generation is kept, and in which generation.
+    pub sort_folio: Rule<TailFolioState>,
+    /// What isolation does to the flags of a folio.
+    pub isolate_folio: Rule<TailFolioState>,
     /// What the slot of an evicted page holds.
     pub pack_shadow: Rule<ShadowState>,
     /// What the slot of an evicted page says about it.

@@ -1,7 +1,7 @@
 //! What a tree may decide about the multi-gen LRU, as a record of plain numbers.
 //!
-//! In the kernel: `positive_ctrl_err`, `read_ctrl_pos`, `get_tier_idx`, `get_type_to_scan` and `should_run_aging` in mm/vmscan.c
-//! (6.1 to 6.12).
+//! In the kernel: `positive_ctrl_err`, `read_ctrl_pos`, `get_tier_idx`, `get_type_to_scan`, `should_run_aging` and `get_nr_to_scan`
+//! in mm/vmscan.c (6.1 to 6.12).
 
 use super::rule::{Rule, flat};
 
@@ -42,11 +42,19 @@ flat! {
         pub set_point: [u64; 3],
         /// Refaults, evictions and weight of the process variable, as in `set_point`.
         pub process: [u64; 3],
+        /// Asked of `get_nr_to_scan`: whether memory.min protects all pages of the memory cgroup.
+        pub below_min: i32,
+        /// Asked of `get_nr_to_scan`: whether a new generation can begin (`try_to_inc_max_seq`).
+        pub can_age: i32,
+        /// Asked of `get_nr_to_scan` of 6.1: `current_is_kswapd`.
+        pub kswapd: i32,
+        /// Answered by `get_nr_to_scan` of 6.1: whether a new generation is due.
+        pub need_aging: i32,
         /// Answered: a type, a tier, or yes or no.
         pub answer: i32,
         /// Answered by `get_type_to_scan`: the last tier that may go.
         pub tier_idx: i32,
-        /// Answered by `should_run_aging`: pages to scan.
+        /// Answered by `should_run_aging` and `get_nr_to_scan`: pages to scan; of the latter all bits set for -1.
         pub nr_to_scan: u64,
     }
 }

@@ -31,7 +31,7 @@ pub use judged::{
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
-pub use reclaim::{ReferencesState, ScanCountState};
+pub use reclaim::{ReferencesState, ScanCountState, TailFolioState};
 pub use rule::{Field, Flat, Rule};
 pub use watermark::{MOST_ZONES, WatermarkState};
 pub use zone::{FallbackState, ZoneMarkState};

@@ -1,8 +1,8 @@
 //! What a tree may decide about reclaim, as records of plain numbers: how many pages of each list are scanned, in which proportion, and
 //! what becomes of a folio.
 //!
-//! In the kernel: `get_scan_count`, `shrink_lruvec` and `folio_check_references` in mm/vmscan.c (6.1 to 6.12). Arrays by list are in the
-//! kernel's order: inactive and active anonymous pages, inactive and active pages of files.
+//! In the kernel: `get_scan_count`, `shrink_lruvec`, `folio_check_references`, `sort_folio` and `isolate_folio` in mm/vmscan.c (6.1 to
+//! 6.12). Arrays by list are in the kernel's order: inactive and active anonymous pages, inactive and active pages of files.
 
 use super::rule::flat;
 
@@ -73,5 +73,51 @@ flat! {
         pub referenced: i32,
         /// Answered: `enum folio_references`, 0 reclaim, 1 reclaim if clean, 2 keep, 3 activate.
         pub answer: i32,
+    }
+}
+
+flat! {
+    /// A folio at the tail of its oldest generation, and the reclaim that meets it.
+    pub struct TailFolioState as "mmtwin_tail_folio" {
+        /// The generation that the folio is in, modulo 4; asked and answered.
+        pub generation: i32,
+        /// The counter of accesses beyond the first (`LRU_REFS_MASK`), 0 to 3; asked and answered.
+        pub refs: i32,
+        /// `PG_referenced`, asked and answered.
+        pub referenced: i32,
+        /// `PG_workingset`, asked and answered.
+        pub workingset: i32,
+        /// `PG_reclaim`, asked and answered.
+        pub reclaim: i32,
+        /// `PG_lru`, asked and answered.
+        pub lru: i32,
+        /// `PG_dirty`.
+        pub dirty: i32,
+        /// `PG_writeback`.
+        pub writeback: i32,
+        /// `PG_locked`.
+        pub locked: i32,
+        /// `PG_swapbacked`: the folio is none of a file.
+        pub swapbacked: i32,
+        /// `PG_swapcache`.
+        pub swapcache: i32,
+        /// The zone that the folio is in, from 0.
+        pub zone: i32,
+        /// Pages of the folio.
+        pub nr_pages: u64,
+        /// Asked: the oldest generation of the folio's type.
+        pub min_seq: u64,
+        /// Asked of `sort_folio`: the last tier that may be evicted.
+        pub tier_idx: i32,
+        /// Asked of `sort_folio`: the highest zone that memory is wanted from.
+        pub reclaim_idx: i32,
+        /// Answered: whether the folio was moved to another list, or whether it was isolated.
+        pub answer: i32,
+        /// Answered by `sort_folio`: to which end of a list it was moved, 1 the head and 2 the tail.
+        pub moved_to: i32,
+        /// Answered by `sort_folio`: pages that count as protected, by tier less 1.
+        pub protected: [u64; 3],
+        /// Answered by `sort_folio`: pages that count as activated.
+        pub activated: u64,
     }
 }

@@ -16,7 +16,7 @@ use crate::address_space::{Mappings, MmId, Pte, TableId, VmFlags, Vma};
 use crate::allocator::memory_map::ZoneType;
 use crate::kernel::Kernel;
 use crate::lru::folio::{FolioFlags, FolioId, Folios, LruvecId};
-use crate::lru::lruvec::{ByTier, GENS, Lruvec, generation, type_of};
+use crate::lru::lruvec::{ByTier, Lruvec, generation, type_of};
 use crate::lru::mmzone::{LruType, MAX_NR_GENS};
 use crate::lru::vmscan::ScanControl;
 use crate::lru::vmscan::features::GenFeatures;
@@ -237,15 +237,12 @@ pub(super) fn inc_gen(folios: &mut Folios, lruvec: &mut Lruvec, f: &GenFeatures,
     let flags = &mut folios.flags[id];
     let lru_type = type_of(*flags);
     let oldest = generation(lruvec.generations.min_seq[lru_type as usize]);
-    let current = flags.generation().unwrap_or(oldest);
-    if current != oldest {
-        return current;
+    let before = flags.generation().unwrap_or(oldest);
+    let next = policy::inc_gen(f, flags, oldest);
+    if next != before {
+        let (zone, pages) = (flags.zone(), flags.nr_pages());
+        lruvec.update_generation_size(lru_type, zone, pages, Some(oldest), Some(next));
     }
-    let next = (oldest + 1) % GENS;
-    flags.set_generation(Some(next));
-    policy::forget_accesses(f, flags);
-    let (zone, pages) = (flags.zone(), flags.nr_pages());
-    lruvec.update_generation_size(lru_type, zone, pages, Some(oldest), Some(next));
     next
 }
 

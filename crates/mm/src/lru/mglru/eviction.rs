@@ -11,7 +11,7 @@
 use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
 use super::policy::{
     self, Abort, Aging, AtTail, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Protection, Round, Sorted, Survivor,
-    evictable_types, should_run_aging,
+    evictable_types,
 };
 use crate::address_space::mlock;
 use crate::allocator::memory_map::ZoneType;
@@ -96,16 +96,11 @@ impl Kernel<'_> {
         loop {
             let swappiness = self.swappiness(lruvec, sc);
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            needs_aging = should_run_aging(f, &evictable);
-            let mut aged = false;
-            if needs_aging && sc.priority < DEF_PRIORITY {
-                if sc.kswapd {
-                    return false;
-                }
-                aged = self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
-            }
-            let wanted = evictable.total >> sc.priority;
-            if wanted == 0 || needs_aging && !aged && evictable.is_out_of_cold() {
+            let (priority, kswapd) = (sc.priority, sc.kswapd);
+            let age = || self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+            let wanted = policy::wanted_with_aging_apart(f, &evictable, priority, kswapd, age);
+            needs_aging = wanted.needed_aging;
+            if wanted.pages == 0 {
                 return false;
             }
             let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
@@ -114,7 +109,7 @@ impl Kernel<'_> {
                 return false;
             }
             scanned += evicted.scanned;
-            if scanned >= wanted || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
+            if scanned >= wanted.pages || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
                 break;
             }
         }

@@ -121,6 +121,19 @@ pub fn mark_accessed(f: &GenFeatures, flags: &mut FolioFlags) {
     }
 }
 
+/// Moves the flags of a folio of the `oldest` generation (modulo 4) on to the next one, unless it was promoted meanwhile. Returns the
+/// generation that it is in afterwards (`folio_inc_gen`).
+pub fn inc_gen(f: &GenFeatures, flags: &mut FolioFlags, oldest: usize) -> usize {
+    let current = flags.generation().unwrap_or(oldest);
+    if current != oldest {
+        return current;
+    }
+    let next = (oldest + 1) % MAX_NR_GENS as usize;
+    flags.set_generation(Some(next));
+    forget_accesses(f, flags);
+    next
+}
+
 /// Forgets the accesses of a folio that is moved to the next generation (`folio_inc_gen`).
 pub fn forget_accesses(f: &GenFeatures, flags: &mut FolioFlags) {
     flags.clear(FolioFlags::REFERENCED);
@@ -538,6 +551,34 @@ pub fn round(f: &GenFeatures, e: &Evictable, priority: u8, unprotected: impl FnO
         0 => Round::Done,
         wanted if f.scans_what_is_asked => Round::Evict { wanted, most: wanted.min(MAX_LRU_BATCH) },
         wanted => Round::Evict { wanted, most: MAX_LRU_BATCH },
+    }
+}
+
+/// How many pages 6.1 and 6.2 scan, in which kswapd ages apart (`get_nr_to_scan`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Pages to scan at this priority; 0 if there is nothing to evict.
+    pub pages: u64,
+    /// Whether a new generation was due.
+    pub needed_aging: bool,
+}
+
+/// How many pages 6.1 and 6.2 scan. Direct reclaim begins a new generation (`age` says whether it could) once its priority has dropped;
+/// kswapd leaves that, and eviction from what needs it, to its walk of the node.
+pub fn wanted_with_aging_apart(
+    f: &GenFeatures,
+    e: &Evictable,
+    priority: u8,
+    kswapd: bool,
+    age: impl FnOnce() -> bool,
+) -> Wanted {
+    let needed_aging = should_run_aging(f, e);
+    let wanted =
+        |has_cold: bool| Wanted { pages: if has_cold { e.total >> priority } else { 0 }, needed_aging };
+    match needed_aging && priority < DEF_PRIORITY {
+        true if kswapd => wanted(false),
+        true => wanted(age() || !e.is_out_of_cold()),
+        false => wanted(!needed_aging || !e.is_out_of_cold()),
     }
 }
 
