@@ -53,6 +53,13 @@ struct lruvec {
 
 typedef struct pglist_data {
 	int node_id;
+	/* Promotion to the node's memory. */
+	unsigned int nbp_rl_start;
+	unsigned long nbp_rl_nr_cand;
+	unsigned int nbp_threshold;
+	unsigned int nbp_th_start;
+	unsigned long nbp_th_nr_cand;
+	unsigned long mmtwin_candidates;
 } pg_data_t;
 
 struct mem_cgroup {

@@ -226,6 +226,37 @@ struct list_head {
 #define list_add_tail(entry, head) ((void)0)
 #define list_del(entry) ((void)0)
 
+/* Up to 64 nodes. */
+#define MAX_NUMNODES 64
+
+typedef struct { unsigned long bits[1]; } nodemask_t;
+
+#define NUMA_NO_NODE (-1)
+#define NODE_MASK_NONE ((nodemask_t){ { 0 } })
+#define nodes_clear(mask) ((void)((mask).bits[0] = 0))
+#define node_set(node, mask) ((void)((mask).bits[0] |= BIT(node)))
+#define node_clear(node, mask) ((void)((mask).bits[0] &= ~BIT(node)))
+#define for_each_node_mask(node, mask) \
+	for ((node) = mmtwin_next_node(-1, (mask).bits[0]); (node) < MAX_NUMNODES; (node) = mmtwin_next_node(node, (mask).bits[0]))
+#define node_isset(node, mask) ((mask).bits[0] >> (node) & 1)
+#define next_node_in(node, mask) mmtwin_next_node_in(node, (mask).bits[0])
+
+/* The first node of a mask above one. */
+static inline int mmtwin_next_node(int node, unsigned long mask)
+{
+	unsigned long above = node >= MAX_NUMNODES - 1 ? 0 : mask & (~0UL << (node + 1));
+
+	return above ? (int)__ffs(above) : MAX_NUMNODES;
+}
+
+/* The first node of a mask above one, or the first of all. */
+static inline int mmtwin_next_node_in(int node, unsigned long mask)
+{
+	int next = mmtwin_next_node(node, mask);
+
+	return next < MAX_NUMNODES ? next : mmtwin_next_node(-1, mask);
+}
+
 /* An option of the configuration that is y is defined as 1, and only then does the probe have a second part. */
 #define MMTWIN_PROBE_1 0, 1
 #define MMTWIN_SECOND(first, second, ...) second

@@ -56,3 +56,82 @@ MMTWIN_DECISION(vma_is_accessed, mmtwin_vma_access)
 	state->answer = MMTWIN_CALL_vma_is_accessed;
 }
 #endif
+
+/* p, folio or page, src_nid, dst_cpu, pgdat, rate_limit and ref_th are what the tree's functions may ask for. */
+#define MMTWIN_NUMA_MIGRATE_DECISION(name, answer_or_nothing) \
+	MMTWIN_DECISION(name, mmtwin_numa_migrate) \
+	{ \
+		struct pglist_data *pgdat = NODE_DATA(state->destination); \
+		struct numa_group group = { 0 }; \
+		struct task_struct mmtwin_task = { \
+			.pid = state->pid, \
+			.numa_scan_seq = state->scan_seq, \
+			.numa_preferred_nid = state->preferred_nid, \
+			.numa_group = state->has_group ? &group : NULL, \
+		}, *p = &mmtwin_task; \
+		struct folio mmtwin_folio = { .mmtwin_pages = state->nr_pages }, *folio = &mmtwin_folio; \
+		struct page mmtwin_page = { { 0 } }, *page = &mmtwin_page; \
+		int src_nid = state->source, dst_cpu = state->destination * 8; \
+		unsigned long rate_limit = (unsigned long)state->rate_limit << 8; \
+		unsigned int ref_th = state->hot_threshold; \
+		(void)folio, (void)page, (void)src_nid, (void)dst_cpu, (void)rate_limit, (void)ref_th; \
+		*pgdat = (struct pglist_data){ \
+			.node_id = state->destination, \
+			.nbp_rl_start = state->rate_start, \
+			.nbp_rl_nr_cand = state->rate_candidates, \
+			.nbp_threshold = state->threshold, \
+			.nbp_th_start = state->threshold_start, \
+			.nbp_th_nr_cand = state->threshold_candidates, \
+			.mmtwin_candidates = state->candidates, \
+		}; \
+		group.mmtwin_cpu[state->source] = state->cpu_faults[0]; \
+		group.mmtwin_cpu[state->destination] = state->cpu_faults[1]; \
+		group.mmtwin_memory[state->source] = state->memory_faults[0]; \
+		group.mmtwin_memory[state->destination] = state->memory_faults[1]; \
+		mmtwin_current = p; \
+		mmtwin_page_shift = 12; \
+		jiffies = state->now; \
+		mmtwin_last_cpupid = state->last_cpupid; \
+		mmtwin_fault_pages = state->nr_pages; \
+		mmtwin_is_toptier = !state->from_slow_memory; \
+		mmtwin_free_space_enough = state->free_space_enough; \
+		sysctl_numa_balancing_mode = NUMA_BALANCING_NORMAL | (state->tiering ? NUMA_BALANCING_MEMORY_TIERING : 0); \
+		sysctl_numa_balancing_hot_threshold = state->hot_threshold; \
+		sysctl_numa_balancing_promote_rate_limit = state->rate_limit; \
+		sysctl_numa_balancing_scan_period_max = state->scan_period_max; \
+		answer_or_nothing MMTWIN_CALL_##name; \
+		state->threshold = pgdat->nbp_threshold; \
+		state->threshold_start = pgdat->nbp_th_start; \
+		state->threshold_candidates = pgdat->nbp_th_nr_cand; \
+		state->rate_start = pgdat->nbp_rl_start; \
+		state->rate_candidates = pgdat->nbp_rl_nr_cand; \
+		state->candidates = pgdat->mmtwin_candidates; \
+	}
+
+#ifdef MMTWIN_CALL_should_numa_migrate_memory
+MMTWIN_NUMA_MIGRATE_DECISION(should_numa_migrate_memory, state->answer =)
+#endif
+#ifdef MMTWIN_CALL_numa_promotion_adjust_threshold
+MMTWIN_NUMA_MIGRATE_DECISION(numa_promotion_adjust_threshold, )
+#endif
+
+#ifdef MMTWIN_CALL_preferred_group_nid
+MMTWIN_DECISION(preferred_group_nid, mmtwin_group_nodes)
+{
+	struct numa_group group = { 0 };
+	struct task_struct mmtwin_task = { .numa_group = &group }, *p = &mmtwin_task;
+	int nid = state->nid, node;
+
+	for (node = 0; node < state->nodes; node++) {
+		group.mmtwin_memory[node] = state->faults[node];
+		group.total_faults += state->faults[node];
+	}
+	sched_numa_topology_type = state->topology;
+	sched_max_numa_distance = state->max_distance;
+	node_states[N_CPU].bits[0] = state->with_cpus;
+	mmtwin_online_nodes = BIT(state->nodes) - 1;
+	mmtwin_distances = state->distances;
+	mmtwin_levels = state->levels;
+	state->answer = MMTWIN_CALL_preferred_group_nid;
+}
+#endif

@@ -5,10 +5,10 @@
 use crate::error::Error;
 use mm::Decisions;
 use mm::decisions::{
-    DeferralState, FallbackState, Field, Flat, FragmentationState, LruGenState, NextNodeState, NumaScanState,
-    PcpState, PcpZoneState, ReadaheadState, ReferencesState, Rule, ScanCountState, ShadowState,
-    SuitableState, SwapReadaheadState, TailFolioState, ThpWindowState, VmaAccessState, WatermarkState,
-    WritebackState, ZoneMarkState,
+    DeferralState, FallbackState, Field, Flat, FragmentationState, GroupNodesState, LruGenState,
+    NextNodeState, NumaMigrateState, NumaScanState, PcpState, PcpZoneState, ReadaheadState, ReferencesState,
+    Rule, ScanCountState, ShadowState, SuitableState, SwapReadaheadState, TailFolioState, ThpWindowState,
+    VmaAccessState, WatermarkState, WritebackState, ZoneMarkState,
 };
 use std::fmt;
 
@@ -108,6 +108,10 @@ slots! {
     ThpWindow(ThpWindowState),
     /// A task whose memory is scanned.
     NumaScan(NumaScanState),
+    /// A page that a hint fault is about.
+    NumaMigrate(NumaMigrateState),
+    /// A NUMA group and the nodes.
+    GroupNodes(GroupNodesState),
     /// A VMA that is scanned.
     VmaAccess(VmaAccessState),
     /// The free blocks of a zone.
@@ -326,6 +330,31 @@ const fn of_task(
     }
 }
 
+const fn of_fault(
+    name: &'static str,
+    answers: &'static [&'static str],
+    rule: fn(&mut Decisions) -> &mut Rule<NumaMigrateState>,
+) -> Decision {
+    Decision {
+        name,
+        file: "kernel/sched/fair.c",
+        others: &["include/linux/mm.h"],
+        header: "numa.h",
+        parameters: &[
+            ("struct task_struct *", "p"),
+            ("struct folio *", "folio"),
+            ("struct page *", "page"),
+            ("int", "src_nid"),
+            ("int", "dst_cpu"),
+            ("struct pglist_data *", "pgdat"),
+            ("unsigned long", "rate_limit"),
+            ("unsigned int", "ref_th"),
+        ],
+        answers,
+        slot: Slot::NumaMigrate(rule),
+    }
+}
+
 const fn of_blocks(
     name: &'static str,
     file: &'static str,
@@ -516,6 +545,17 @@ pub static DECISIONS: &[Decision] = &[
     of_task("task_scan_min", &["unsigned int"], |d| &mut d.judged.task_scan_min),
     of_task("task_scan_max", &["unsigned int"], |d| &mut d.judged.task_scan_max),
     of_task("update_task_scan_period", &["void"], |d| &mut d.judged.update_task_scan_period),
+    of_fault("should_numa_migrate_memory", &["bool"], |d| &mut d.judged.should_numa_migrate_memory),
+    of_fault("numa_promotion_adjust_threshold", &["void"], |d| &mut d.judged.numa_promotion_adjust_threshold),
+    Decision {
+        name: "preferred_group_nid",
+        file: "kernel/sched/fair.c",
+        others: &[],
+        header: "numa.h",
+        parameters: &[("struct task_struct *", "p"), ("int", "nid")],
+        answers: &["int"],
+        slot: Slot::GroupNodes(|d| &mut d.judged.preferred_group_nid),
+    },
     of_blocks("fragmentation_score_wmark", "mm/compaction.c", |d| &mut d.judged.fragmentation_score_wmark),
     of_blocks("fragmentation_index", "mm/vmstat.c", |d| &mut d.judged.fragmentation_index),
     Decision {

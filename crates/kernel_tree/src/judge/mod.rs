@@ -19,6 +19,7 @@ mod fragmentation;
 mod hugetlb;
 mod lru_gen;
 mod numa;
+mod numa_placement;
 mod pcp;
 mod readahead;
 mod reclaim;
@@ -44,6 +45,7 @@ pub fn cases() -> Vec<Case> {
         readahead::cases(),
         folios::cases(),
         numa::cases(),
+        numa_placement::cases(),
         fragmentation::cases(),
         deferral::cases(),
         hugetlb::cases(),

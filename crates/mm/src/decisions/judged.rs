@@ -3,6 +3,7 @@
 //! `kernel_tree` loads them and its differential test asks them. A function leaves this list when mechanics ask it.
 
 use super::lru_gen::LruGenState;
+use super::numa::{GroupNodesState, NumaMigrateState};
 use super::pcp::PcpZoneState;
 use super::reclaim::{ReferencesState, ScanCountState, TailFolioState};
 use super::rule::{Rule, flat};
@@ -285,6 +286,12 @@ pub struct Judged {
     pub task_scan_max: Rule<NumaScanState>,
     /// The period until the next scan of a task's memory.
     pub update_task_scan_period: Rule<NumaScanState>,
+    /// Whether a page may go to the node of the thread that touches it.
+    pub should_numa_migrate_memory: Rule<NumaMigrateState>,
+    /// How soon after a scan a page of slow memory must be touched to be promoted.
+    pub numa_promotion_adjust_threshold: Rule<NumaMigrateState>,
+    /// The node that suits a group of tasks best.
+    pub preferred_group_nid: Rule<GroupNodesState>,
     /// At which score proactive compaction begins and ends.
     pub fragmentation_score_wmark: Rule<FragmentationState>,
     /// Whether lack of memory or fragmentation is why a request would fail.

@@ -19,6 +19,7 @@
 
 mod judged;
 mod lru_gen;
+mod numa;
 mod pcp;
 mod reclaim;
 pub mod rule;
@@ -30,6 +31,7 @@ pub use judged::{
     SuitableState, SwapReadaheadState, ThpWindowState, VmaAccessState, WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
+pub use numa::{GroupNodesState, MOST_NODES, NumaMigrateState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use reclaim::{ReferencesState, ScanCountState, TailFolioState};
 pub use rule::{Field, Flat, Rule};

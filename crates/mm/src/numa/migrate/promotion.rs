@@ -30,11 +30,16 @@ pub fn spare_pages(node_present: u64) -> u64 {
 /// Promotion state of a node with fast memory (`nbp_*` in `struct pglist_data`); times are in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePromotion {
-    rate_start: u32,
-    rate_candidates: u64,
-    threshold_start: u32,
-    threshold_candidates: u64,
-    threshold: u32,
+    /// When the present second of the rate limit began.
+    pub rate_start: u32,
+    /// [`NodePromotion::candidates`] at that time.
+    pub rate_candidates: u64,
+    /// When the threshold was adjusted.
+    pub threshold_start: u32,
+    /// [`NodePromotion::candidates`] at that time.
+    pub threshold_candidates: u64,
+    /// A page touched so soon after its scan is hot; 0 for the default.
+    pub threshold: u32,
     /// Pages hot enough for promotion, promoted or not (`pgpromote_candidate`).
     pub candidates: u64,
 }
@@ -79,7 +84,9 @@ impl NodePromotion {
         self.candidates - self.rate_candidates >= limit
     }
 
-    fn adjust_threshold(&mut self, settings: &NumaSettings, now_ms: u32, limit: u64) {
+    /// Raises or lowers the threshold once a period is over, so that there are about as many candidates as the rate `limit` lets through
+    /// (`numa_promotion_adjust_threshold`).
+    pub fn adjust_threshold(&mut self, settings: &NumaSettings, now_ms: u32, limit: u64) {
         let period = settings.scan_period_max_ms as u32;
         if now_ms.wrapping_sub(self.threshold_start) <= period {
             return;

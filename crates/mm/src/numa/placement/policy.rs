@@ -200,7 +200,7 @@ pub struct Links {
     /// The nodes with CPUs.
     pub with_cpus: Nodes,
     /// The distances between those, shortest first (`sched_domains_numa_distance`).
-    levels: Vec<u8>,
+    pub levels: Vec<u8>,
     kind: TopologyType,
 }
 
@@ -225,7 +225,7 @@ impl Links {
     }
 
     /// `sched_max_numa_distance`.
-    fn farthest(&self) -> u8 {
+    pub fn farthest(&self) -> u8 {
         self.levels.last().copied().unwrap_or(LOCAL_DISTANCE)
     }
 }
