@@ -53,7 +53,9 @@ MMTWIN_DECISION(vma_is_accessed, mmtwin_vma_access)
 	struct vm_area_struct mmtwin_vma = { .vm_start = state->vm_start, .numab_state = &numab }, *vma = &mmtwin_vma;
 
 	mmtwin_current = &task;
+	mmtwin_ignores_pid = false;
 	state->answer = MMTWIN_CALL_vma_is_accessed;
+	state->ignores_pid = mmtwin_ignores_pid;
 }
 #endif
 

@@ -48,7 +48,9 @@ static __thread struct task_struct *mmtwin_current;
 #define current (mmtwin_current)
 #define get_nr_threads(task) ((task)->mmtwin_threads)
 #define hash_32(value, bits) ((u32)(value) * 0x61C88647U >> (32 - (bits)))
-#define trace_sched_skip_vma_numa(mm, vma, reason) ((void)0)
+/* Where a decision is asked, the only event is that a VMA is scanned whoever used it (NUMAB_SKIP_IGNORE_PID). */
+#define trace_sched_skip_vma_numa(mm, vma, reason) ((void)(mmtwin_ignores_pid = true))
+static __thread bool mmtwin_ignores_pid;
 #define rcu_dereference(pointer) (pointer)
 #define deref_curr_numa_group(task) ((task)->numa_group)
 #define group_faults_shared(group) ((group)->mmtwin_shared)

@@ -542,9 +542,9 @@ pub static DECISIONS: &[Decision] = &[
     of_flusher("wb_min_pause", &["long"], |d| &mut d.judged.wb_min_pause),
     of_window("get_init_ra_size", |d| &mut d.judged.get_init_ra_size),
     of_window("get_next_ra_size", |d| &mut d.judged.get_next_ra_size),
-    of_task("task_scan_min", &["unsigned int"], |d| &mut d.judged.task_scan_min),
-    of_task("task_scan_max", &["unsigned int"], |d| &mut d.judged.task_scan_max),
-    of_task("update_task_scan_period", &["void"], |d| &mut d.judged.update_task_scan_period),
+    of_task("task_scan_min", &["unsigned int"], |d| &mut d.numa.task_scan_min),
+    of_task("task_scan_max", &["unsigned int"], |d| &mut d.numa.task_scan_max),
+    of_task("update_task_scan_period", &["void"], |d| &mut d.numa.update_task_scan_period),
     of_fault("should_numa_migrate_memory", &["bool"], |d| &mut d.judged.should_numa_migrate_memory),
     of_fault("numa_promotion_adjust_threshold", &["void"], |d| &mut d.judged.numa_promotion_adjust_threshold),
     Decision {
@@ -562,7 +562,7 @@ pub static DECISIONS: &[Decision] = &[
         file: "mm/vmstat.c",
         ..of_zone("calculate_normal_threshold", |d| &mut d.judged.calculate_normal_threshold)
     },
-    of_task("task_scan_start", &["unsigned int"], |d| &mut d.judged.task_scan_start),
+    of_task("task_scan_start", &["unsigned int"], |d| &mut d.numa.task_scan_start),
     Decision {
         name: "vma_is_accessed",
         file: "kernel/sched/fair.c",
@@ -570,7 +570,7 @@ pub static DECISIONS: &[Decision] = &[
         header: "numa.h",
         parameters: &[("struct mm_struct *", "mm"), ("struct vm_area_struct *", "vma")],
         answers: &["bool"],
-        slot: Slot::VmaAccess(|d| &mut d.judged.vma_is_accessed),
+        slot: Slot::VmaAccess(|d| &mut d.numa.vma_is_accessed),
     },
     of_deferral("defer_compaction", &["void"], |d| &mut d.judged.defer_compaction),
     of_deferral("compaction_deferred", &["bool"], |d| &mut d.judged.compaction_deferred),
@@ -707,6 +707,11 @@ mod tests {
                 "__setup_per_zone_wmarks",
                 "get_tier_idx",
                 "get_type_to_scan",
+                "task_scan_min",
+                "task_scan_max",
+                "update_task_scan_period",
+                "task_scan_start",
+                "vma_is_accessed",
             ]
         );
         let page = include_str!("../../../docs/src/reference/kernel-trees.md");

@@ -625,7 +625,7 @@ proptest! {
             let scanner = Scanner { pid, nr_threads: threads as i32, started: began, forced: false };
             let mut own = scan_of(&plain.scan);
             (plain.told, plain.ranges) = (Vec::new(), Vec::new());
-            pass(Rules { features: &f, settings: &numa }, &mut own, scanner, &mut plain);
+            pass(Rules::own(&f, &numa), &mut own, scanner, &mut plain);
             let changes = plain.areas.clone();
             let mut clock = began;
             let done = numa_model::scan::pass(

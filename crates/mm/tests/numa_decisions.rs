@@ -82,7 +82,7 @@ impl Space {
         let scanner = Scanner { pid, nr_threads: self.threads, started: self.now, forced: false };
         let mut scan = self.scan;
         let mut own = self.clone();
-        pass(Rules { features: f, settings }, &mut scan, scanner, &mut own);
+        pass(Rules::own(f, settings), &mut scan, scanner, &mut own);
         *self = Space { scan, ..own };
         let within = |span: &Range<u64>| {
             let ranges = self.scanned.iter().filter(|range| span.contains(&range.start));
@@ -379,14 +379,7 @@ fn times_are_compared_strictly() {
     let mm = MmScan { scan_seq: 1, ..MmScan::default() };
     let mut record = None;
     let mut decide = |now: u64| {
-        let decision = policy::decide(
-            Rules { features: &f, settings: &settings },
-            ANONYMOUS,
-            &mut record,
-            &mm,
-            &scanner,
-            now,
-        );
+        let decision = policy::decide(Rules::own(&f, &settings), ANONYMOUS, &mut record, &mm, &scanner, now);
         (decision, record.unwrap())
     };
     assert_eq!(decide(1000).0, policy::Decision::Skip(SkipReason::ScanDelay));
@@ -513,14 +506,8 @@ fn a_vma_met_in_a_later_sequence_waits_unless_there_is_no_delay() {
         let decide = |scan_seq: i32, now: u64| {
             let mm = MmScan { scan_seq, ..MmScan::default() };
             let mut record = None;
-            let decision = policy::decide(
-                Rules { features: &f, settings: &settings },
-                ANONYMOUS,
-                &mut record,
-                &mm,
-                &scanner,
-                now,
-            );
+            let decision =
+                policy::decide(Rules::own(&f, &settings), ANONYMOUS, &mut record, &mm, &scanner, now);
             (decision == policy::Decision::Scan, record.unwrap().next_scan)
         };
         // The delay counts from the start of the pass, although time has advanced since.
@@ -576,14 +563,8 @@ fn a_vma_comes_up_again_after_as_many_sequences_as_threads() {
         let record =
             NumabState { next_scan: 0, pids: [0; 2], reset_at: 9999, prev_scan_seq: prev, start_scan_seq: 0 };
         let scanner = Scanner { pid: 7, nr_threads: threads, started: 1000, forced: false };
-        let decision = policy::decide(
-            Rules { features: &f, settings: &settings },
-            ANONYMOUS,
-            &mut Some(record),
-            &mm,
-            &scanner,
-            1000,
-        );
+        let decision =
+            policy::decide(Rules::own(&f, &settings), ANONYMOUS, &mut Some(record), &mm, &scanner, 1000);
         assert_eq!(decision == policy::Decision::Scan, scanned, "{prev} {threads} {seq}");
     }
 }
@@ -705,7 +686,7 @@ fn a_thread_is_at_home_where_it_can_run() {
         for now in [1000, 2000] {
             let at = TaskClock { now, now_ns: now * TICK_NS, runtime_ns: now * TICK_NS, load_sum: 0 };
             tasks.fault(
-                Rules { features: &f, settings: &settings },
+                Rules::own(&f, &settings),
                 task,
                 at,
                 &fault,
@@ -723,7 +704,7 @@ fn a_thread_is_at_home_where_it_can_run() {
 #[test]
 fn pages_are_counted_and_failures_slow_the_process() {
     let (f, settings) = (features("numa-6.12"), NumaSettings::default());
-    let rules = Rules { features: &f, settings: &settings };
+    let rules = Rules::own(&f, &settings);
     for (flags, next_scan) in [(FaultFlags::MIGRATED, 7), (FaultFlags::MIGRATE_FAIL, 1000 + jiffies(2000))] {
         let mut tasks = two_nodes();
         let task = tasks.add(TaskNuma::new(7, &settings));
@@ -762,7 +743,7 @@ fn a_failure_that_is_not_forgotten_slows_a_thread_for_good() {
                 CountedFault { last: Cpupid::UNSET, node: Node(0), cpu_node: Node(0), pages: 1, flags };
             // A GiB takes four passes, so the longest period is 15 s.
             tasks.fault(
-                Rules { features: &f, settings: &settings },
+                Rules::own(&f, &settings),
                 task,
                 at,
                 &fault,

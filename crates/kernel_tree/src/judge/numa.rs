@@ -18,18 +18,18 @@ pub fn cases() -> Vec<Case> {
         Case::from(Both { name, releases: Span::ALL, rule, draw: task, own, known: KNOWN })
     };
     vec![
-        case("task_scan_min", |d| d.judged.task_scan_min, |_, s| s.answer = periods(s).min),
-        case("task_scan_max", |d| d.judged.task_scan_max, |_, s| s.answer = periods(s).max),
-        case("task_scan_start", |d| d.judged.task_scan_start, |_, s| s.answer = periods(s).start),
+        case("task_scan_min", |d| d.numa.task_scan_min, |_, s| s.answer = periods(s).min),
+        case("task_scan_max", |d| d.numa.task_scan_max, |_, s| s.answer = periods(s).max),
+        case("task_scan_start", |d| d.numa.task_scan_start, |_, s| s.answer = periods(s).start),
         Case::from(Both {
             name: "vma_is_accessed",
             releases: Span::since(6, 4),
-            rule: |d| d.judged.vma_is_accessed,
+            rule: |d| d.numa.vma_is_accessed,
             draw: vma,
             own: may_scan,
             known: &[],
         }),
-        case("update_task_scan_period", |d| d.judged.update_task_scan_period, next_period),
+        case("update_task_scan_period", |d| d.numa.update_task_scan_period, next_period),
     ]
 }
 
@@ -78,7 +78,7 @@ fn vma(draw: &mut Draw) -> VmaAccessState {
             .map(|_: u64| 1 << draw.number(0, 63, &[]) | draw.number(0, i64::MAX, &[0]) as u64),
         scan_offset: draw.number(0, 1 << 47, &[1 << 30]) as u64,
         vm_start: draw.number(0, 1 << 47, &[1 << 30]) as u64,
-        answer: 0,
+        ..VmaAccessState::default()
     }
 }
 
@@ -94,6 +94,7 @@ fn may_scan(f: &Features, s: &mut VmaAccessState) {
     let scanner = Scanner { pid: s.pid as u32, nr_threads: s.nr_threads, started: 0, forced: false };
     let decision = access(&f.numa, accessing_pids(f), s.vm_start, &record, &mm, &scanner);
     s.answer = (!matches!(decision, Decision::Skip(_))).into();
+    s.ignores_pid = (decision == Decision::ScanBegun).into();
 }
 
 fn periods(s: &NumaScanState) -> ScanPeriods {

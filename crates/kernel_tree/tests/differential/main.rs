@@ -11,6 +11,7 @@
 
 mod coverage;
 mod kernels;
+mod threads;
 mod whole_kernel;
 
 use kernel_tree::judge::{Case, Comparison, Example, Named, Side, cases};
@@ -19,6 +20,7 @@ use kernel_tree::{
 };
 use kernels::Kernel;
 use mm::decisions::Rule;
+use mm::{Decisions, Features, Series};
 use std::path::Path;
 
 /// States of each function where nobody asks for more.
@@ -121,6 +123,20 @@ fn a_kernel_that_asks_an_unchanged_tree_does_the_same() {
             decisions.pcp.free_unref_page_commit = Rule::Own;
         }
         whole_kernel::compare(kernel, decisions);
+    }
+}
+
+/// Late releases of 6.12 forget failed migrations, as the twin has it under a name of its own.
+#[test]
+fn threads_that_are_scanned_as_an_unchanged_tree_says_do_the_same() {
+    for kernel in &kernels::all() {
+        let directory = tempfile::tempdir().unwrap();
+        let numa = load(kernel, directory.path(), Instrumentation::None).decisions.numa;
+        assert!(numa.task_scan_start.is_of_tree() && numa.update_task_scan_period.is_of_tree());
+        let late = Series::NUMA.variant("numa-6.12.117").unwrap();
+        let numa_features = if kernel.release == "6.12" { late.features.numa } else { kernel.features.numa };
+        let features = Features { numa: numa_features, ..kernel.features };
+        threads::compare(kernel, features, Decisions { numa, ..Decisions::default() });
     }
 }
 

@@ -56,42 +56,6 @@ flat! {
 }
 
 flat! {
-    /// A task whose memory is scanned (kernel/sched/fair.c).
-    pub struct NumaScanState as "mmtwin_numa_scan" {
-        /// `numa_balancing/scan_size_mb`.
-        pub scan_size_mb: u32,
-        /// `numa_balancing/scan_period_min_ms`.
-        pub scan_period_min_ms: u32,
-        /// `numa_balancing/scan_period_max_ms`.
-        pub scan_period_max_ms: u32,
-        /// Whether the task is in a NUMA group.
-        pub has_group: i32,
-        /// Resident pages of the task's address space.
-        pub rss: u64,
-        /// How many tasks are in its group.
-        pub group_refs: u64,
-        /// Its group's faults on pages that others had touched.
-        pub group_shared: u64,
-        /// Its group's faults on pages that only one task had touched.
-        pub group_private: u64,
-        /// `p->numa_scan_period`, asked and answered.
-        pub scan_period: u32,
-        /// `p->numa_scan_period_max`.
-        pub scan_period_max: u32,
-        /// Faults since the last update: remote, local, and pages that could not be moved.
-        pub locality: [u64; 3],
-        /// New faults on pages that others had touched.
-        pub shared: u64,
-        /// New faults on pages that only this task had touched.
-        pub private: u64,
-        /// Answered: a period in milliseconds.
-        pub answer: u32,
-        /// Answered by `update_task_scan_period`: the next scan of the address space is put off.
-        pub puts_off_scan: i32,
-    }
-}
-
-flat! {
     /// Free blocks of a zone (mm/vmstat.c and mm/compaction.c).
     pub struct FragmentationState as "mmtwin_fragmentation" {
         /// Free blocks of each order.
@@ -148,30 +112,6 @@ flat! {
         pub alloc_success: i32,
         /// Answered: whether the request goes without compaction.
         pub answer: i32,
-    }
-}
-
-flat! {
-    /// A VMA that a pass of scanning meets, and the thread that scans (kernel/sched/fair.c).
-    pub struct VmaAccessState as "mmtwin_vma_access" {
-        /// `mm->numa_scan_seq`.
-        pub scan_seq: i32,
-        /// `numab_state->start_scan_seq`.
-        pub start_scan_seq: i32,
-        /// `numab_state->prev_scan_seq`.
-        pub prev_scan_seq: i32,
-        /// How many threads the process has.
-        pub nr_threads: i32,
-        /// The number of the thread that scans.
-        pub pid: i32,
-        /// Answered: whether it may scan the VMA.
-        pub answer: i32,
-        /// Who touched the VMA: in the window before, and in this one.
-        pub pids_active: [u64; 2],
-        /// `mm->numa_scan_offset`.
-        pub scan_offset: u64,
-        /// `vma->vm_start`.
-        pub vm_start: u64,
     }
 }
 
@@ -280,12 +220,6 @@ pub struct Judged {
     pub get_init_ra_size: Rule<ReadaheadState>,
     /// How many pages the readahead window after this one has.
     pub get_next_ra_size: Rule<ReadaheadState>,
-    /// The shortest period between two scans of a task's memory.
-    pub task_scan_min: Rule<NumaScanState>,
-    /// The longest period between two scans of a task's memory.
-    pub task_scan_max: Rule<NumaScanState>,
-    /// The period until the next scan of a task's memory.
-    pub update_task_scan_period: Rule<NumaScanState>,
     /// Whether a page may go to the node of the thread that touches it.
     pub should_numa_migrate_memory: Rule<NumaMigrateState>,
     /// How soon after a scan a page of slow memory must be touched to be promoted.
@@ -306,8 +240,6 @@ pub struct Judged {
     pub compaction_deferred: Rule<DeferralState>,
     /// What a block that compaction made does to later attempts.
     pub compaction_defer_reset: Rule<DeferralState>,
-    /// Whether a thread may scan a VMA, because it or the process used it lately.
-    pub vma_is_accessed: Rule<VmaAccessState>,
     /// How far a CPU's counter of a zone may drift before it is folded into the zone's.
     pub calculate_normal_threshold: Rule<PcpZoneState>,
     /// What is kept of the counts of tiers when a generation ends.
@@ -324,8 +256,6 @@ pub struct Judged {
     pub wb_max_pause: Rule<WritebackState>,
     /// The shortest pause of a task that dirties pages.
     pub wb_min_pause: Rule<WritebackState>,
-    /// The first period between two scans of a task's memory.
-    pub task_scan_start: Rule<NumaScanState>,
     /// Whether a request may claim the pageblock of a block of another type.
     pub can_steal_fallback: Rule<FallbackState>,
     /// Which other type serves a request whose own type has no block.

@@ -5,6 +5,7 @@
 //!                                                   ├─ pcp         Rule<PcpState>, Rule<PcpZoneState>
 //!                                                   ├─ watermarks  Rule<WatermarkState>
 //!                                                   ├─ lru_gen     Rule<LruGenState>
+//!                                                   ├─ numa        Rule<NumaScanState>, Rule<VmaAccessState>
 //!                                                   └─ judged      asked by tests only
 //! ```
 //!
@@ -27,11 +28,11 @@ mod watermark;
 mod zone;
 
 pub use judged::{
-    DeferralState, FragmentationState, Judged, NextNodeState, NumaScanState, ReadaheadState, ShadowState,
-    SuitableState, SwapReadaheadState, ThpWindowState, VmaAccessState, WritebackState,
+    DeferralState, FragmentationState, Judged, NextNodeState, ReadaheadState, ShadowState, SuitableState,
+    SwapReadaheadState, ThpWindowState, WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
-pub use numa::{GroupNodesState, MOST_NODES, NumaMigrateState};
+pub use numa::{GroupNodesState, MOST_NODES, NumaDecisions, NumaMigrateState, NumaScanState, VmaAccessState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use reclaim::{ReferencesState, ScanCountState, TailFolioState};
 pub use rule::{Field, Flat, Rule};
@@ -47,6 +48,8 @@ pub struct Decisions {
     pub watermarks: Rule<WatermarkState>,
     /// Decisions about the multi-gen LRU.
     pub lru_gen: LruGenDecisions,
+    /// Decisions about scanning for NUMA balancing.
+    pub numa: NumaDecisions,
     /// Functions that judge the twin's policies and decide nothing in a run.
     pub judged: Judged,
 }

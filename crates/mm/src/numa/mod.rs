@@ -27,9 +27,12 @@ pub mod migrate;
 pub mod placement;
 pub mod scan;
 mod sweep;
+mod tree;
 
 use crate::address_space::{MmId, PteNumber, Vpn};
+use crate::decisions::NumaDecisions;
 use crate::lru::folio::FolioId;
+use crate::on_cpu::OnCpu;
 use crate::sysctl::NumaSettings;
 use cpupid::Cpupid;
 use features::NumaFeatures;
@@ -43,11 +46,25 @@ use scan::policy::SkipReason;
 use std::ops::Range;
 use sweep::Swept;
 
-/// The rules of NUMA balancing: the kernel's features and its settings.
+/// The rules of NUMA balancing: the kernel's features and its settings, and whose functions decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     pub features: &'a NumaFeatures,
     pub settings: &'a NumaSettings,
+    pub decisions: &'a NumaDecisions,
+}
+
+impl<'a> Rules<'a> {
+    /// The rules of a kernel of which the twin makes every decision.
+    pub fn own(features: &'a NumaFeatures, settings: &'a NumaSettings) -> Rules<'a> {
+        Rules { features, settings, decisions: &NumaDecisions::OWN }
+    }
+
+    /// The rules of the kernel that a CPU is in.
+    fn of(on: &OnCpu<'a>) -> Rules<'a> {
+        let OnCpu { features, settings, decisions, .. } = on;
+        Rules { features: &features.numa, settings: &settings.numa, decisions: &decisions.numa }
+    }
 }
 
 /// All threads that NUMA balancing tracks, and their groups.

@@ -266,7 +266,7 @@ impl Judge<'_> {
         let other = self.running[usize::from(last.cpu().0).min(cpus - 1)]
             .filter(|_| last.is_valid(cpus))
             .and_then(|tid| Some((*self.ids.get(&tid)?, self.space_of.get(&tid) == Some(&space))));
-        let rules = Rules { features: &self.features.numa, settings: &self.settings.numa };
+        let rules = Rules::own(&self.features.numa, &self.settings.numa);
         let AddressSpace { scan, rss, .. } = &mut self.spaces[space];
         let before = self.tasks.get(task).preferred;
         let outcome = self.tasks.fault(rules, task, clock, &counted, other, FaultedMm { scan, rss: *rss });
@@ -338,7 +338,10 @@ impl Judge<'_> {
         let Some(&space) = self.space_of.get(&(pid as u32)) else { return };
         let task = self.task(pid as u32);
         let (from, to) = (self.node(from as u16), self.node(to as u16));
-        let start = self.tasks.scan_periods(&self.settings.numa, task, self.spaces[space].rss).start;
+        let start = self
+            .tasks
+            .scan_periods(Rules::own(&self.features.numa, &self.settings.numa), task, self.spaces[space].rss)
+            .start;
         let own = self.tasks.get_mut(task);
         let is_home = |node: Node| own.preferred == Some(node);
         if from != to
@@ -425,7 +428,7 @@ impl Judge<'_> {
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);
         let mut after = mm.scan;
-        let rules = Rules { features: &self.features.numa, settings: &self.settings.numa };
+        let rules = Rules::own(&self.features.numa, &self.settings.numa);
         scan::pass(rules, &mut after, scanner, &mut mm.vmas);
         let verdicts = mm.vmas.end(is_whole);
         if let Some(stopped_at) = stopped_at

@@ -323,7 +323,7 @@ impl Kernel<'_> {
     }
 
     fn count_hint_fault(&mut self, task: TaskId, mm: MmId, fault: CountedFault) {
-        let (f, settings) = (self.on.features.numa, self.on.settings.numa);
+        let settings = self.on.settings.numa;
         if !settings.balancing && !settings.tiering {
             return;
         }
@@ -345,7 +345,7 @@ impl Kernel<'_> {
             .map(|other| (other, self.parts.numa.mm_of(other) == mm));
         let space = &mut self.parts.address_spaces.mms[mm];
         let rss = space.rss();
-        let rules = Rules { features: &f, settings: &settings };
+        let rules = Rules::of(&self.on);
         let faulted = FaultedMm { scan: &mut space.numa_scan, rss };
         let outcome = self.parts.numa.tasks.fault(rules, task, clock, &fault, other, faulted);
         if outcome.wants_to_move {

@@ -16,7 +16,8 @@ pub mod policy;
 use super::cpupid::Cpupid;
 use super::migrate::policy::{FaultFlags, GroupUse, Mempolicy, Nodes};
 use super::scan::MmScan;
-use super::scan::policy::{GroupSharing, ScanPeriods, scan_periods};
+use super::scan::policy::{GroupSharing, ScanPeriods};
+use super::tree::ScanningTask;
 use super::{Rules, Tasks};
 use crate::jiffies::{HZ, TICK_NS, jiffies};
 use crate::sysctl::NumaSettings;
@@ -403,13 +404,16 @@ impl Tasks {
     }
 
     /// Bounds of a task's scan period.
-    pub fn scan_periods(&self, settings: &NumaSettings, task: TaskId, rss: u64) -> ScanPeriods {
-        let sharing = self.group(task).map(|group| GroupSharing {
+    pub fn scan_periods(&self, rules: Rules, task: TaskId, rss: u64) -> ScanPeriods {
+        rules.scan_periods(rss, self.sharing(task))
+    }
+
+    fn sharing(&self, task: TaskId) -> Option<GroupSharing> {
+        self.group(task).map(|group| GroupSharing {
             refs: group.tasks as u64,
             shared: group.faults.shared(),
             private: group.faults.private(),
-        });
-        scan_periods(settings, rss, sharing)
+        })
     }
 
     fn place_if_due(
@@ -439,7 +443,7 @@ impl Tasks {
 
     /// Places a task at the end of a sequence (`task_numa_placement`).
     fn place(&mut self, rules: Rules, task: TaskId, clock: TaskClock, mm: FaultedMm) {
-        let before = self.scan_periods(rules.settings, task, mm.rss);
+        let before = self.scan_periods(rules, task, mm.rss);
         let own = &mut self.tasks[task.0 as usize];
         own.scan_seq = mm.scan.scan_seq;
         own.scan_period_max = before.max;
@@ -466,10 +470,10 @@ impl Tasks {
         if best.is_some() {
             own.preferred = best;
         }
-        let locality = own.locality;
-        let (now_period, max) = (own.scan_period, own.scan_period_max);
-        let bounds = self.scan_periods(rules.settings, task, mm.rss);
-        let update = policy::update_period(rules.features, now_period, max, bounds, locality, &decayed);
+        let (period, period_max, locality) = (own.scan_period, own.scan_period_max, own.locality);
+        let sharing = self.sharing(task);
+        let scanning = ScanningTask { rss: mm.rss, sharing, period, period_max, locality };
+        let update = rules.update_period(&scanning, &decayed);
         let own = &mut self.tasks[task.0 as usize];
         own.scan_period = update.period;
         if update.puts_off_scan {

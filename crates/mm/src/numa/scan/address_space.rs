@@ -40,7 +40,8 @@ impl Kernel<'_> {
             return;
         };
         let start = tick.restarts_period.then(|| {
-            self.parts.numa.tasks.scan_periods(&settings, task, self.parts.address_spaces.mms[mm].rss()).start
+            let rss = self.parts.address_spaces.mms[mm].rss();
+            self.parts.numa.tasks.scan_periods(Rules::of(&self.on), task, rss).start
         });
         let own = self.parts.numa.tasks.get_mut(task);
         own.node_stamp = tick.node_stamp;
@@ -51,8 +52,8 @@ impl Kernel<'_> {
     }
 
     fn task_numa_work(&mut self, task: TaskId, mm: MmId) {
-        let (f, settings) = (self.on.features.numa, self.on.settings.numa);
-        if !policy::scans(&f, self.parts.numa.tasks.get(task).mems_allowed) {
+        let rules = Rules::of(&self.on);
+        if !policy::scans(rules.features, self.parts.numa.tasks.get(task).mems_allowed) {
             self.on.counters.add(Event::NumaSkipCpuset, 1);
             return;
         }
@@ -60,13 +61,13 @@ impl Kernel<'_> {
         let now = jiffies_at(began);
         let mut scan = self.parts.address_spaces.mms[mm].numa_scan;
         if self.parts.numa.tasks.get(task).scan_period == 0 {
-            let bounds =
-                self.parts.numa.tasks.scan_periods(&settings, task, self.parts.address_spaces.mms[mm].rss());
+            let rss = self.parts.address_spaces.mms[mm].rss();
+            let bounds = self.parts.numa.tasks.scan_periods(rules, task, rss);
             let own = self.parts.numa.tasks.get_mut(task);
             (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
         }
         let own = self.parts.numa.tasks.get_mut(task);
-        let claimed = policy::claim(&mut scan, &settings, own.scan_period, now);
+        let claimed = policy::claim(&mut scan, rules.settings, own.scan_period, now);
         self.parts.address_spaces.mms[mm].numa_scan = scan;
         if !claimed {
             return;
@@ -80,7 +81,6 @@ impl Kernel<'_> {
         };
         self.on.counters.add(Event::NumaScanPasses, 1);
         let mut walk = Walk { kernel: self, task, mm };
-        let rules = Rules { features: &f, settings: &settings };
         pass(rules, &mut scan, scanner, &mut walk);
         let next_scan = self.parts.address_spaces.mms[mm].numa_scan.next_scan;
         self.parts.address_spaces.mms[mm].numa_scan = super::MmScan { next_scan, ..scan };
@@ -96,7 +96,7 @@ impl Kernel<'_> {
             Some(creator) if self.parts.numa.mm_of(creator) == mm => {
                 self.restart_scanning(now, mm);
                 let space = &mut self.parts.address_spaces.mms[mm];
-                let bounds = self.parts.numa.tasks.scan_periods(&settings, creator, space.rss());
+                let bounds = self.parts.numa.tasks.scan_periods(Rules::of(&self.on), creator, space.rss());
                 let users = u64::from(space.users());
                 space.threads += 1;
                 TaskNuma::new_thread(pid, &settings, self.parts.numa.tasks.get(creator), bounds, users)
@@ -126,7 +126,6 @@ impl Kernel<'_> {
 
     /// Switches the CPU to `task`, or to idle.
     pub fn switch_task(&mut self, task: Option<TaskId>) {
-        let settings = self.on.settings.numa;
         let (machine, cpu) = (&*self.on.machine, self.on.cpu);
         let now = machine.now(cpu);
         self.parts.numa.stop(cpu, now);
@@ -136,7 +135,7 @@ impl Kernel<'_> {
             && from != to
         {
             let rss = self.parts.address_spaces.mms[self.parts.numa.mm_of(task)].rss();
-            let start = self.parts.numa.tasks.scan_periods(&settings, task, rss).start;
+            let start = self.parts.numa.tasks.scan_periods(Rules::of(&self.on), task, rss).start;
             let own = self.parts.numa.tasks.get_mut(task);
             let is_home = |node: Node| own.preferred == Some(node);
             let (to, home, from) = (is_home(to), own.preferred.is_some(), is_home(from));

@@ -278,7 +278,7 @@ pub fn decide(
     scanner: &Scanner,
     now: u64,
 ) -> Decision {
-    let Rules { features: f, settings } = rules;
+    let Rules { features: f, settings, .. } = rules;
     if let Some(reason) = unfit(vma.traits) {
         return Decision::Skip(reason);
     }
@@ -298,7 +298,7 @@ pub fn decide(
         return Decision::Skip(SkipReason::SeqCompleted);
     }
     let access = match f.accessing_pids {
-        Some(pids) if !scanner.forced => access(f, pids, vma.start, record, mm, scanner),
+        Some(pids) if !scanner.forced => rules.access(pids, vma.start, record, mm, scanner),
         _ => Decision::Scan,
     };
     if turns && !f.turns_windows_first && access == Decision::Scan {

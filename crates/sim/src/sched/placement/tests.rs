@@ -57,7 +57,8 @@ impl Threads {
         let mut mm = MmScan { scan_seq, ..MmScan::default() };
         let preferred = self.tasks.get(task).preferred;
         let other = other.map(|other| (other, true));
-        let rules = Rules { features: &features, settings: &NumaSettings::default() };
+        let settings = NumaSettings::default();
+        let rules = Rules::own(&features, &settings);
         self.tasks.fault(rules, task, at, &fault, other, FaultedMm { scan: &mut mm, rss: 0 });
         self.tasks.get_mut(task).preferred = preferred;
     }
