@@ -6,7 +6,6 @@ use super::features::generations;
 use mm::Features;
 use mm::decisions::{Decisions, LruGenState, Rule};
 use mm::mglru::policy::{self, Aging, Evictable, Position, Round};
-use mm::vmscan::features::EvictionLoop;
 use mm::workingset::policy::{TierCounts, carry_over};
 
 pub fn cases() -> Vec<Case> {
@@ -21,7 +20,7 @@ pub fn cases() -> Vec<Case> {
         case("reset_ctrl_pos", |d| d.judged.reset_ctrl_pos, reset_ctrl_pos, &[]),
         case(
             "should_run_aging",
-            |d| d.judged.should_run_aging,
+            |d| d.lru_gen.should_run_aging,
             should_run_aging,
             &[] as &[Known<LruGenState>],
         ),
@@ -141,16 +140,17 @@ fn evictable(s: &LruGenState) -> Evictable {
 /// A memory cgroup that memory.min protects as a whole is not even looked at; nor is one of 6.1, whose caller sees to that here.
 fn get_nr_to_scan(f: &Features, s: &mut LruGenState) {
     let (f, evictable, priority, can_age) = (generations(f), evictable(s), s.priority as u8, s.can_age != 0);
+    let due = policy::due(&f, &evictable);
     let aged = u64::MAX;
     s.nr_to_scan = match (policy::aging(&f), s.below_min != 0) {
         (Aging::BeforeEviction, true) => 0,
         (Aging::BeforeEviction, false) => {
-            let wanted = policy::wanted_with_aging_apart(&f, &evictable, priority, s.kswapd != 0, || can_age);
-            s.need_aging = wanted.needed_aging.into();
-            wanted.pages
+            s.need_aging = due.aging.into();
+            let has_cold = !evictable.is_out_of_cold();
+            policy::wanted_with_aging_apart(due, has_cold, priority, s.kswapd != 0, || can_age)
         }
         (_, true) => aged,
-        (_, false) => match policy::round(&f, &evictable, priority, |total| total) {
+        (_, false) => match policy::round(&f, due, priority, |total| total) {
             Round::Evict { wanted, .. } => wanted,
             Round::Age if can_age => aged,
             Round::Age | Round::Done => 0,
@@ -159,11 +159,10 @@ fn get_nr_to_scan(f: &Features, s: &mut LruGenState) {
 }
 
 fn should_run_aging(f: &Features, s: &mut LruGenState) {
-    let evictable = evictable(s);
-    s.answer = policy::should_run_aging(&generations(f), &evictable).into();
-    s.nr_to_scan = match generations(f).eviction_loop {
-        EvictionLoop::AgingApart => evictable.total >> s.priority,
-        _ if evictable.is_out_of_cold() => 0,
-        _ => evictable.total,
+    let due = policy::due(&generations(f), &evictable(s));
+    s.answer = due.aging.into();
+    s.nr_to_scan = match policy::aging(&generations(f)) {
+        Aging::BeforeEviction => due.pages >> s.priority,
+        Aging::InPlaceOfEviction | Aging::BetweenBatches => due.pages,
     };
 }

@@ -11,12 +11,13 @@
 
 mod coverage;
 mod kernels;
+mod memory_pressure;
 mod threads;
 mod whole_kernel;
 
 use kernel_tree::judge::{Case, Comparison, Example, Named, Side, cases};
 use kernel_tree::{
-    Compiler, Config, DECISIONS, Decision, Instrumentation, KernelTree, Loaded, Survey, Surveyed,
+    Compiler, Config, DECISIONS, Decision, Instrumentation, KernelTree, Loaded, Note, Survey, Surveyed,
 };
 use kernels::Kernel;
 use mm::decisions::Rule;
@@ -111,33 +112,47 @@ fn a_survey_finds_every_decision_of_a_release() {
     }
 }
 
-/// Where a stable release differs from the one that the twin has under its name, a whole kernel would too.
+/// Makes a run, in which a tree is asked for each of some functions.
+fn asks(loaded: &Loaded, path: &Path, functions: &[&str], run: impl FnOnce()) {
+    loaded.note_in(Note::map(path).unwrap());
+    run();
+    let note = Note::map(path).unwrap();
+    for function in functions {
+        assert!(note.times_asked(Decision::named(function).unwrap()) > 0, "{function}");
+    }
+}
+
+/// One load for all runs: an object has its thread-local variables in the little memory that a process keeps free for those of libraries.
 #[test]
 fn a_kernel_that_asks_an_unchanged_tree_does_the_same() {
     for kernel in &kernels::all() {
         let directory = tempfile::tempdir().unwrap();
-        let mut decisions = load(kernel, directory.path(), Instrumentation::None).decisions;
-        decisions.pcp.decay_pcp_high = Rule::Own;
-        if kernel.release == "6.1" {
-            decisions.pcp.nr_pcp_free = Rule::Own;
-            decisions.pcp.free_unref_page_commit = Rule::Own;
-        }
-        whole_kernel::compare(kernel, decisions);
+        let loaded = load(kernel, directory.path(), Instrumentation::None);
+        whole_kernel::compare(kernel, as_in_the_twins_release(kernel, loaded.decisions));
+        let path = |name| directory.path().join(name);
+        asks(&loaded, &path("evicted"), &["should_run_aging", "get_tier_idx"], || {
+            let lru_gen = loaded.decisions.lru_gen;
+            memory_pressure::compare(kernel, Decisions { lru_gen, ..Decisions::default() });
+        });
+        asks(&loaded, &path("scanned"), &["task_scan_max", "update_task_scan_period"], || {
+            // Late releases of 6.12 forget failed migrations, as the twin has it under a name of its own.
+            let late = Series::NUMA.variant("numa-6.12.117").unwrap().features.numa;
+            let numa = if kernel.release == "6.12" { late } else { kernel.features.numa };
+            let features = Features { numa, ..kernel.features };
+            let numa = loaded.decisions.numa;
+            threads::compare(kernel, features, Decisions { numa, ..Decisions::default() });
+        });
     }
 }
 
-/// Late releases of 6.12 forget failed migrations, as the twin has it under a name of its own.
-#[test]
-fn threads_that_are_scanned_as_an_unchanged_tree_says_do_the_same() {
-    for kernel in &kernels::all() {
-        let directory = tempfile::tempdir().unwrap();
-        let numa = load(kernel, directory.path(), Instrumentation::None).decisions.numa;
-        assert!(numa.task_scan_start.is_of_tree() && numa.update_task_scan_period.is_of_tree());
-        let late = Series::NUMA.variant("numa-6.12.117").unwrap();
-        let numa_features = if kernel.release == "6.12" { late.features.numa } else { kernel.features.numa };
-        let features = Features { numa: numa_features, ..kernel.features };
-        threads::compare(kernel, features, Decisions { numa, ..Decisions::default() });
+/// Where a stable release differs from the one that the twin has under its name, a whole kernel would too.
+fn as_in_the_twins_release(kernel: &Kernel, mut decisions: Decisions) -> Decisions {
+    decisions.pcp.decay_pcp_high = Rule::Own;
+    if kernel.release == "6.1" {
+        decisions.pcp.nr_pcp_free = Rule::Own;
+        decisions.pcp.free_unref_page_commit = Rule::Own;
     }
+    decisions
 }
 
 #[test]

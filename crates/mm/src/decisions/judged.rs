@@ -200,8 +200,6 @@ pub struct Judged {
     pub positive_ctrl_err: Rule<LruGenState>,
     /// How many folios of a tier were evicted, and how many came back.
     pub read_ctrl_pos: Rule<LruGenState>,
-    /// Whether the multi-gen LRU needs a new generation.
-    pub should_run_aging: Rule<LruGenState>,
     /// How many pages of a lruvec are scanned, and whether a new generation begins instead.
     pub get_nr_to_scan: Rule<LruGenState>,
     /// Whether a folio of the oldest generation is kept, and in which generation.

@@ -66,4 +66,6 @@ pub struct LruGenDecisions {
     pub get_tier_idx: Rule<LruGenState>,
     /// The type that is evicted from where both can be.
     pub get_type_to_scan: Rule<LruGenState>,
+    /// Whether a new generation is due, and how many pages can be evicted.
+    pub should_run_aging: Rule<LruGenState>,
 }

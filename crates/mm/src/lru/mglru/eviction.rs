@@ -10,8 +10,8 @@
 
 use super::aging::{inc_gen, positions, tier_of, try_to_inc_min_seq};
 use super::policy::{
-    self, Abort, Aging, AtTail, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Protection, Round, Sorted, Survivor,
-    evictable_types,
+    self, Abort, Aging, AtTail, Due, Evictable, MAX_LRU_BATCH, MIN_LRU_BATCH, Protection, Round, Sorted,
+    Survivor, evictable_types,
 };
 use crate::address_space::mlock;
 use crate::allocator::memory_map::ZoneType;
@@ -96,11 +96,13 @@ impl Kernel<'_> {
         loop {
             let swappiness = self.swappiness(lruvec, sc);
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+            let due = self.due(lruvec, f, &evictable, swappiness);
             let (priority, kswapd) = (sc.priority, sc.kswapd);
             let age = || self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
-            let wanted = policy::wanted_with_aging_apart(f, &evictable, priority, kswapd, age);
-            needs_aging = wanted.needed_aging;
-            if wanted.pages == 0 {
+            let has_cold = !evictable.is_out_of_cold();
+            let wanted = policy::wanted_with_aging_apart(due, has_cold, priority, kswapd, age);
+            needs_aging = due.aging;
+            if wanted == 0 {
                 return false;
             }
             let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
@@ -109,7 +111,7 @@ impl Kernel<'_> {
                 return false;
             }
             scanned += evicted.scanned;
-            if scanned >= wanted.pages || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
+            if scanned >= wanted || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
                 break;
             }
         }
@@ -130,9 +132,10 @@ impl Kernel<'_> {
                 return true;
             }
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+            let due = self.due(lruvec, f, &evictable, swappiness);
             let priority = sc.priority;
             let unprotected = |total| self.parts.lrus.apply_proportional_protection(memcg, sc, total);
-            let (wanted, most) = match policy::round(f, &evictable, priority, unprotected) {
+            let (wanted, most) = match policy::round(f, due, priority, unprotected) {
                 Round::Done => return false,
                 Round::Age => return self.try_to_inc_max_seq(lruvec, f, swappiness, sc),
                 Round::Evict { wanted, most } => (wanted, most),
@@ -210,6 +213,18 @@ impl Kernel<'_> {
             may_retry = false;
         }
         Evicted { scanned, swapped }
+    }
+
+    /// What the generations of a lruvec call for.
+    pub(super) fn due(
+        &self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        evictable: &Evictable,
+        swappiness: u64,
+    ) -> Due {
+        let generations = &self.parts.lrus.lruvecs[lruvec].generations;
+        self.on.decisions.lru_gen.due(f, evictable, generations, swappiness)
     }
 
     /// `vm.swappiness` for a memcg, or 0 if there is hardly any swap for it to use (`get_swappiness`).

@@ -190,7 +190,8 @@ impl Kernel<'_> {
             let lruvec = self.parts.lrus.lruvec_of(memcg, node);
             let swappiness = self.swappiness(lruvec, sc);
             let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            if !self.parts.lrus.is_below_min(memcg, Memcg::ROOT) && policy::should_run_aging(f, &evictable) {
+            let due = self.due(lruvec, f, &evictable, swappiness);
+            if !self.parts.lrus.is_below_min(memcg, Memcg::ROOT) && due.aging {
                 self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
             }
         }

@@ -471,6 +471,22 @@ pub fn should_run_aging(f: &GenFeatures, e: &Evictable) -> bool {
             && (e.young * MIN_NR_GENS > e.total || e.old * (MIN_NR_GENS + 2) < e.total)
 }
 
+/// What the sizes of a lruvec's generations call for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// A new generation.
+    pub aging: bool,
+    /// Pages that can be evicted at the last priority.
+    pub pages: u64,
+}
+
+/// What the sizes of a lruvec's generations call for (`should_run_aging`). Since 6.3 there is nothing to evict before a new generation
+/// begins if none is cold.
+pub fn due(f: &GenFeatures, e: &Evictable) -> Due {
+    let waits = f.eviction_loop != EvictionLoop::AgingApart && e.is_out_of_cold();
+    Due { aging: should_run_aging(f, e), pages: if waits { 0 } else { e.total } }
+}
+
 /// The oldest generation of `types` that can be evicted. Before 6.14 the oldest anonymous generation is never
 /// younger than the oldest file generation where both types can be evicted.
 pub fn oldest_evictable(f: &GenFeatures, types: &[LruType], min_seq: [u64; 2]) -> u64 {
@@ -538,13 +554,13 @@ pub enum Round {
 /// the share of all evictable pages that the priority asks for. From 6.17 on, pages that memory.low and
 /// memory.min protect do not count (`unprotected`), and a batch looks at no more folios than there are pages
 /// to scan.
-pub fn round(f: &GenFeatures, e: &Evictable, priority: u8, unprotected: impl FnOnce(u64) -> u64) -> Round {
-    let mut total = if e.is_out_of_cold() { 0 } else { e.total };
+pub fn round(f: &GenFeatures, due: Due, priority: u8, unprotected: impl FnOnce(u64) -> u64) -> Round {
+    let mut total = due.pages;
     if f.scans_what_is_asked {
         total = unprotected(total);
     }
     // At the first priority it tries to do without aging.
-    if should_run_aging(f, e) && priority != DEF_PRIORITY {
+    if due.aging && priority != DEF_PRIORITY {
         return Round::Age;
     }
     match total >> priority {
@@ -554,32 +570,22 @@ pub fn round(f: &GenFeatures, e: &Evictable, priority: u8, unprotected: impl FnO
     }
 }
 
-/// How many pages 6.1 and 6.2 scan, in which kswapd ages apart (`get_nr_to_scan`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Pages to scan at this priority; 0 if there is nothing to evict.
-    pub pages: u64,
-    /// Whether a new generation was due.
-    pub needed_aging: bool,
-}
-
-/// How many pages 6.1 and 6.2 scan. Direct reclaim begins a new generation (`age` says whether it could) once its priority has dropped;
-/// kswapd leaves that, and eviction from what needs it, to its walk of the node.
+/// How many pages 6.1 and 6.2 scan at this priority, in which kswapd ages apart (`get_nr_to_scan`). Direct reclaim begins a new generation
+/// (`age` says whether it could) once its priority has dropped; kswapd leaves that, and eviction from what needs it, to its walk of the
+/// node. `has_cold`: a generation can be evicted as it is.
 pub fn wanted_with_aging_apart(
-    f: &GenFeatures,
-    e: &Evictable,
+    due: Due,
+    has_cold: bool,
     priority: u8,
     kswapd: bool,
     age: impl FnOnce() -> bool,
-) -> Wanted {
-    let needed_aging = should_run_aging(f, e);
-    let wanted =
-        |has_cold: bool| Wanted { pages: if has_cold { e.total >> priority } else { 0 }, needed_aging };
-    match needed_aging && priority < DEF_PRIORITY {
-        true if kswapd => wanted(false),
-        true => wanted(age() || !e.is_out_of_cold()),
-        false => wanted(!needed_aging || !e.is_out_of_cold()),
-    }
+) -> u64 {
+    let evicts = match due.aging && priority < DEF_PRIORITY {
+        true if kswapd => false,
+        true => age() || has_cold,
+        false => !due.aging || has_cold,
+    };
+    if evicts { due.pages >> priority } else { 0 }
 }
 
 /// Whether 7.2 begins a new generation between two batches: if no generation can be evicted, or only one can

@@ -1,15 +1,16 @@
-//! Who decides which type and tiers go: [`policy`], or where a kernel tree has the function, that.
+//! Who decides which type and tiers go, and when a new generation is due: [`policy`], or where a kernel tree has the function, that.
 //!
 //! ```text
 //!   counts of each tier ─► LruGenState ─► get_type_to_scan, compiled from a tree ─► type, last tier
 //!                     └──► policy::compared_types ──────────────────────────────────────►┘
+//!   pages of each generation ─► LruGenState ─► should_run_aging ─► a generation is due, pages to evict
 //! ```
 //!
 //! The twin's counts of a tier are sums already; a tree's function adds up averages and what came since, so it gets them as averages.
 
-use super::policy;
+use super::policy::{self, Due, Evictable};
 use crate::decisions::{LruGenDecisions, LruGenState, Rule, nonsense};
-use crate::lru::lruvec::TIERS;
+use crate::lru::lruvec::{Generations, TIERS, generation};
 use crate::lru::mmzone::LruType;
 use crate::lru::vmscan::features::GenFeatures;
 use crate::lru::workingset::policy::TierCounts;
@@ -57,6 +58,33 @@ impl LruGenDecisions {
         let last =
             (answered.tier_idx >= 0).then(|| tier("get_type_to_scan", &asked, &answered, answered.tier_idx));
         (lru_type, last)
+    }
+}
+
+impl LruGenDecisions {
+    /// What the generations of a lruvec call for. A tree of 6.1 divides pages by the priority, which is done afterwards here.
+    pub(crate) fn due(
+        &self,
+        f: &GenFeatures,
+        evictable: &Evictable,
+        generations: &Generations,
+        swappiness: u64,
+    ) -> Due {
+        let Rule::Tree(decide) = self.should_run_aging else { return policy::due(f, evictable) };
+        let Generations { max_seq, min_seq, .. } = *generations;
+        let mut asked =
+            LruGenState { max_seq, min_seq, can_swap: (swappiness > 0).into(), ..LruGenState::default() };
+        for lru_type in LruType::ALL {
+            for seq in min_seq[lru_type as usize]..=max_seq {
+                asked.nr_pages[generation(seq) * 2 + lru_type as usize] = generations.size(seq, lru_type);
+            }
+        }
+        let mut answered = asked;
+        decide(&mut answered);
+        if answered.nr_to_scan > evictable.total {
+            nonsense("should_run_aging", &asked, &answered, "there are not so many pages");
+        }
+        Due { aging: answered.answer != 0, pages: answered.nr_to_scan }
     }
 }
 
