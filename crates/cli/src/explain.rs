@@ -97,7 +97,7 @@ enum By {
 
 /// A clap value parser for one metric of a comma-separated list.
 fn metric(name: &str) -> Result<Metric, String> {
-    Metric::find(name.trim()).copied().ok_or_else(|| {
+    Metric::find(name.trim()).ok_or_else(|| {
         let like = most_like(name, METRICS.iter().map(|metric| metric.name));
         format!("no such metric; most like it: {like}")
     })

@@ -167,7 +167,7 @@ impl Comparison {
         seeds: Vec<u64>,
         at_least: f64,
     ) -> Comparison {
-        let metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).copied().collect();
+        let metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).collect();
         let judged = judged(&metrics, variants.first());
         if let Some(metric) = judged {
             judge(metric, &mut variants, at_least);

@@ -97,7 +97,7 @@ impl Question {
     }
 
     /// The metrics to watch: those of the scenario that can be better or worse.
-    pub fn metrics(&self) -> Vec<&'static Metric> {
+    pub fn metrics(&self) -> Vec<Metric> {
         let metrics = self.scenario.metrics.iter().filter_map(|name| Metric::find(name));
         metrics.filter(|metric| metric.better != Better::Neutral).collect()
     }
@@ -151,7 +151,7 @@ impl Question {
             let mut effects = Vec::new();
             for (variant, outcomes) in self.variants.iter().zip(outcomes.chunks(places.len())) {
                 for metric in self.metrics() {
-                    let value = |at: usize| outcomes[at].get(*metric);
+                    let value = |at: usize| outcomes[at].get(metric);
                     let at = 1 + 2 * index;
                     if let (Some(value), Some(at_low), Some(at_high)) = (value(0), value(at), value(at + 1)) {
                         let variant = variant.clone();

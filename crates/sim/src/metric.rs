@@ -12,6 +12,8 @@
 use mm::sysctl::Scale;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -130,7 +132,7 @@ fn scale_name<S: Serializer>(scale: &Scale, serializer: S) -> Result<S::Ok, S::E
 }
 
 macro_rules! metrics {
-    ($(
+    ($(#[doc = $all:literal])* $list:ident, $(
         $constant:ident, $name:literal, $label:literal, $kind:ident $(on $scale:ident)?, $unit:literal, $better:ident,
         $workloads:ident, $description:literal;
     )*) => {
@@ -147,8 +149,8 @@ macro_rules! metrics {
                 description: $description,
             }$(.on(Scale::$scale))?;
         )*
-        /// All metrics, in the order of tables.
-        pub const METRICS: &[Metric] = &[$($constant),*];
+        $(#[doc = $all])*
+        pub const $list: &[Metric] = &[$($constant),*];
     };
 }
 
@@ -169,12 +171,15 @@ const ONE_PAGING: &[&str] = &["paging"];
 /// Workloads whose threads use memory of several nodes.
 const NODES: &[&str] = &["numa", "host"];
 const NUMA: &[&str] = &["numa"];
+const HOST: &[&str] = &["host"];
 const LONG_RUNNING: &[&str] = &["long-running"];
 const MAPPINGS: &[&str] = &["mappings"];
 /// Of published tables only: nothing in the twin has shared memory.
 const PUBLISHED: &[&str] = &[];
 
 metrics! {
+    /// All metrics of whole runs, in the order of tables.
+    METRICS,
     BUILD_TIME, "build_time", "build time", Time, "s", Lower, BUILDS,
         "virtual time from the first warm job to the end of the last link";
     SCORE, "score", "score", Rate, "1/s", Higher, SCORED,
@@ -347,14 +352,84 @@ metrics! {
         "pages that compaction moved";
 }
 
+/// Keeps a text for as long as this process lives, once: a metric is copied wherever it goes, and a scenario has few
+/// programs.
+fn kept(text: String) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    // An insertion that panicked has left the set whole.
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(there) = all.get(text.as_str()) {
+        return there;
+    }
+    let text: &'static str = text.leak();
+    all.insert(text);
+    text
+}
+
+/// What stands between the name of a metric and that of the program.
+const OF_PROGRAM: char = '@';
+
+/// Metrics of each program where several run on one machine: `transaction_p99@database`.
+pub mod of_program {
+    use super::{Better, HOST, Kind, Metric};
+
+    metrics! {
+        /// All of them, in the order of tables.
+        METRICS,
+        TRANSACTION_RATE, "transaction_rate", "transactions", Rate, "1/s", Higher, HOST,
+            "transactions that the program has completed, a second of virtual time";
+        TRANSACTION_P50, "transaction_p50", "transaction p50", Time, "us", Lower, HOST,
+            "median latency of a transaction of the program";
+        TRANSACTION_P99, "transaction_p99", "transaction p99", Time, "us", Lower, HOST,
+            "99th percentile of the latency of a transaction of the program";
+        TRANSACTION_P99_9, "transaction_p99.9", "transaction p99.9", Time, "us", Lower, HOST,
+            "99.9th percentile of the latency of a transaction of the program";
+        TRANSACTION_MAX, "transaction_max", "transaction max", Time, "us", Lower, HOST,
+            "latency of the slowest transaction of the program";
+        CPU_TIME, "cpu_time", "CPU time", Time, "s", Lower, HOST,
+            "CPU seconds while threads of the program, or this thread of the kernel, ran";
+        PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,
+            "processes of the program that the OOM killer has killed";
+    }
+
+    /// Metrics of latencies, by their quantile.
+    pub const LATENCIES: [(&str, Metric); 4] = [
+        ("p50", TRANSACTION_P50),
+        ("p99", TRANSACTION_P99),
+        ("p99.9", TRANSACTION_P99_9),
+        ("max", TRANSACTION_MAX),
+    ];
+}
+
 impl Metric {
     const fn on(self, scale: Scale) -> Metric {
         Metric { scale, ..self }
     }
 
-    /// The metric named `name`.
-    pub fn find(name: &str) -> Option<&'static Metric> {
-        METRICS.iter().find(|metric| metric.name == name)
+    /// The metric named `name`, which is of a whole run, or `NAME@PROGRAM` of one of its programs.
+    pub fn find(name: &str) -> Option<Metric> {
+        match name.split_once(OF_PROGRAM) {
+            None => METRICS.iter().find(|metric| metric.name == name).copied(),
+            Some((_, "")) => None,
+            Some((name, program)) => {
+                let metric = of_program::METRICS.iter().find(|metric| metric.name == name)?;
+                Some(metric.of(program))
+            }
+        }
+    }
+
+    /// This metric of [`of_program`] of a program.
+    pub fn of(&self, program: &str) -> Metric {
+        Metric {
+            name: kept(format!("{}{OF_PROGRAM}{program}", self.name)),
+            label: kept(format!("{program}: {}", self.label)),
+            ..*self
+        }
+    }
+
+    /// The program that this is a metric of.
+    pub fn program(&self) -> Option<&str> {
+        self.name.split_once(OF_PROGRAM).map(|(_, program)| program)
     }
 
     /// Whether it can have this value.

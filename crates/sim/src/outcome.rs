@@ -1,7 +1,7 @@
 //! Results of a run: metrics, CPU time by category, counters and samples. This is data only; tables, JSON and
 //! Parquet are views of it.
 
-use crate::metric::Metric;
+use crate::metric::{Metric, of_program};
 use mm::Counters;
 use mm::huge_memory::stats::MthpStats;
 use schemars::JsonSchema;
@@ -117,6 +117,22 @@ impl Outcome {
     pub fn set(&mut self, metric: Metric, value: f64) {
         debug_assert!(metric.takes(value), "{} = {value}: it is {}", metric.name, metric.bounds());
         self.metrics.insert(metric.name, value);
+    }
+
+    /// Adds a program, and what of it can be compared as metrics ([`of_program`]).
+    pub fn add_program(&mut self, program: ProgramOutcome) {
+        let of = |metric: Metric| metric.of(&program.name);
+        self.set(of(of_program::CPU_TIME), program.cpu_seconds.values().sum());
+        self.set(of(of_program::PROCESSES_KILLED), program.processes_killed as f64);
+        if program.transactions > 0 {
+            self.set(of(of_program::TRANSACTION_RATE), program.transaction_rate);
+        }
+        for (quantile, metric) in of_program::LATENCIES {
+            if let Some(&latency) = program.latency_us.get(quantile) {
+                self.set(of(metric), latency);
+            }
+        }
+        self.programs.push(program);
     }
 
     /// A value; `None` if this kind of run does not have it.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// A metric and the change beyond which a comparison fails, such as `score < -2 %`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    metric: &'static Metric,
+    metric: Metric,
     side: Side,
     limit: Limit,
 }

@@ -204,9 +204,9 @@ pub struct Effect {
 
 /// The metric that is explained if none is asked for: the scenario's first that has a better direction, or else its first.
 pub fn own_metric(scenario: &Scenario) -> Option<Metric> {
-    let metrics: Vec<&Metric> = scenario.metrics.iter().filter_map(|name| Metric::find(name)).collect();
+    let metrics: Vec<Metric> = scenario.metrics.iter().filter_map(|name| Metric::find(name)).collect();
     let directed = metrics.iter().find(|metric| metric.better != Better::Neutral);
-    directed.or(metrics.first()).map(|metric| **metric)
+    directed.or(metrics.first()).copied()
 }
 
 impl Question {

@@ -96,7 +96,7 @@ fn a_small_run_takes_at_most_8_kib() {
         let described = &results.describe(&run).unwrap()[0];
         let mut outcome = outcome(&run[0]);
         for (at, metric) in scenario.metrics.iter().enumerate() {
-            outcome.set(*sim::metric::Metric::find(metric).unwrap(), 1.0 / (at + 3) as f64);
+            outcome.set(sim::metric::Metric::find(metric).unwrap(), 1.0 / (at + 3) as f64);
         }
         for (at, category) in mm::Category::ALL.iter().enumerate() {
             outcome.cpu_seconds.insert(category.name(), 1e3 / (at + 7) as f64);

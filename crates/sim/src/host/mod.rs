@@ -174,6 +174,13 @@ impl HostPrograms {
         self.cgroups.iter().position(|cgroup| Some(&cgroup.name) == name)
     }
 
+    /// Everything that has an outcome of its own: the programs, the operator and what the kernel does for all.
+    pub fn reported(&self) -> Vec<&str> {
+        let programs = self.programs.iter().map(|program| program.name.as_str());
+        let operator = (!self.events.is_empty()).then_some("[events]");
+        programs.chain(operator).chain(["[kswapd]", "[writeback]", "[interrupts]"]).collect()
+    }
+
     /// All figures (values with a source) and their keys below `workload`.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let programs = self.programs.iter_mut().enumerate();

@@ -88,17 +88,11 @@ pub(super) struct Reports {
 
 impl Reports {
     pub fn new(spec: &HostPrograms, cpus: usize) -> Reports {
-        let names = spec.programs.iter().map(|program| program.name.as_str());
         let copies = spec.programs.iter().enumerate();
-        let operator = (!spec.events.is_empty()).then_some("[events]");
-        let of_operator = operator.map(|_| spec.programs.len());
+        let of_operator = (!spec.events.is_empty()).then_some(spec.programs.len());
         let copies = copies.flat_map(|(at, program)| (0..program.copies).map(move |_| at));
         Reports {
-            all: names
-                .chain(operator)
-                .chain(["[kswapd]", "[writeback]", "[interrupts]"])
-                .map(Report::new)
-                .collect(),
+            all: spec.reported().into_iter().map(Report::new).collect(),
             of_program: copies.chain(of_operator).collect(),
             settled: vec![vec![Time::ZERO; Category::COUNT]; cpus],
         }
@@ -174,6 +168,6 @@ impl Reports {
         };
         outcome.set(metric::USER_TIME, spent(&is_user));
         outcome.set(metric::SYSTEM_TIME, spent(&|category| !is_user(category)));
-        outcome.programs = self.all.iter().map(|report| report.outcome(seconds)).collect();
+        self.all.iter().for_each(|report| outcome.add_program(report.outcome(seconds)));
     }
 }
