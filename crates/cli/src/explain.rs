@@ -19,7 +19,8 @@ use crate::terminal;
 use clap::ValueEnum;
 use lab::experiment::check_name;
 use lab::explain::{
-    Answer, Effect, Explanation, FeatureChange, Grain, Most, Player, Question, Sharing, Stage, own_metric,
+    Answer, Effect, Explanation, FeatureChange, Grain, Most, Player, Question, Releases, Search, Sharing,
+    Stage, Step, own_metric,
 };
 use lab::results::Record;
 use lab::statistics::{Change, is_significant};
@@ -34,10 +35,11 @@ use workload::keys::Bounds;
 /// Say which of the changes between two kernels moved a metric
 #[derive(clap::Args)]
 #[command(after_help = "\
-Between two releases every release is run, and the changes of the one that moved the metric most are
-halved until one is left, as git bisect does. Then the changes between the two kernels share the
-difference: the share of each is what it adds, averaged over all orders of merging (Shapley), or
-over drawn orders where there are many. Shares add up to the difference.
+Between two releases the one that moved the metric most is searched with one seed, as git bisect
+does, then which of its changes did; --every-release runs all of them with all seeds. Then the
+changes between the two kernels share the difference: the share of each is what it adds, averaged
+over all orders of merging (Shapley), or over drawn orders where there are many. Shares add up to
+the difference. What cannot act in a scenario is not run.
 
 A kernel is a release, a variant, one with features of its own, or a kernel tree that was added.
 Runs are kept as those of compare are; what is there already is not run again.
@@ -45,7 +47,8 @@ Runs are kept as those of compare are; what is there already is not run again.
 Examples:
   mmtwin explain kbuild --from 6.6 --to 6.12
   mmtwin explain page_fault1 --from 6.6 --to 6.18 --by change --orders 16
-  mmtwin explain burst-writer --from 6.1 --to 6.18 --metric transactions,nr_written
+  mmtwin explain page_fault1 --from 6.6 --to 6.18 --every-release
+  mmtwin explain working-set-shift --from 6.1 --to 6.18 --metric score,file_read_rate
   mmtwin explain kbuild --from 6.12 --to my-patch
   mmtwin explain page_fault1 --from 6.18:pcp.auto_tuning=off --to 6.18 --json")]
 pub struct Arguments {
@@ -71,6 +74,10 @@ pub struct Arguments {
     /// Orders of merging that are drawn with each seed where there are too many changes for all
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = ORDERS, value_parser = whole::<NonZeroUsize>(OF_ORDERS))]
     orders: NonZeroUsize,
+
+    /// Run every release between two releases with every seed
+    #[arg(long)]
+    every_release: bool,
 
     /// The first of the seeds: with --seeds 3 --first-seed 4, seeds 4 to 6
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = NonZeroU64::MIN, value_parser = whole::<NonZeroU64>(FIRST_SEED))]
@@ -165,6 +172,7 @@ fn question(arguments: &Arguments) -> Result<Question, Failure> {
         metrics,
         seeds: (first..first + u64::from(seeds)).collect(),
         orders: arguments.orders.get(),
+        releases: if arguments.every_release { Releases::Every } else { Releases::Searched },
         scenario,
     })
 }
@@ -181,6 +189,7 @@ fn render(question: &Question, answer: &Answer) -> String {
         if !explanation.steps.is_empty() {
             text += &format!("\n{}\n", releases(answer, explanation).render());
         }
+        text += &search(explanation);
         if !explanation.players.is_empty() {
             text += &format!("\n{}\n", players(answer, explanation).render());
         }
@@ -210,7 +219,9 @@ fn verdict(answer: &Answer, explanation: &Explanation) -> String {
         format!("{}{} moved it by {}", by.name, values(&by.changes), in_a_line(metric, of_change, ""));
     let mut text = match steps.as_slice() {
         [] => format!("From {from} to {to}, {label} moved by {whole}, most by one change: {moved}."),
-        [_] => format!("{to} moved {label} by {whole}. In it, {moved}."),
+        [Step { kernels, .. }] if kernels.len() == 1 => {
+            format!("{to} moved {label} by {whole}. In it, {moved}.")
+        }
         _ => format!(
             "{} moved {label} most: {} of the {whole} from {from} to {to}. In it, {moved}.",
             step.to,
@@ -240,10 +251,33 @@ fn releases(answer: &Answer, explanation: &Explanation) -> Grid {
     let first = |text: String| [Entry::from(answer.from.as_str()), text.into()];
     grid.row(first(number(explanation.from)));
     for step in &explanation.steps {
-        grid.row([step.to.clone(), in_a_line(metric, &step.change, "")]);
+        grid.row([releases_of(step), in_a_line(metric, &step.change, "")]);
     }
     grid.row(["all together".to_string(), in_a_line(metric, &explanation.change, "")]);
     grid
+}
+
+/// A release, or the first and the last one of several.
+fn releases_of(step: &Step) -> String {
+    match step.kernels.as_slice() {
+        [first, .., last] => format!("{first} to {last}"),
+        _ => step.to.clone(),
+    }
+}
+
+/// How the release was found, where not all were run.
+fn search(explanation: &Explanation) -> String {
+    let Some(Search { seed, run, of }) =
+        explanation.search.as_ref().filter(|search| search.run.len() < search.of)
+    else {
+        return String::new();
+    };
+    format!(
+        "Searched with seed {seed}, which ran {} of {of} different kernels: {}.\n\
+         What a release moves and a later one takes back before the next of these is not seen; --every-release runs all, with all seeds.\n",
+        run.len(),
+        run.join(", ")
+    )
 }
 
 fn players(answer: &Answer, explanation: &Explanation) -> Grid {
@@ -302,7 +336,10 @@ fn legend(answer: &Answer) -> String {
     let seeds = answer.seeds.len();
     let mut text = match brackets(answer.method) {
         Some(brackets) => {
-            format!("{seeds} seeds. Changes are those of the mean of {}, with the {brackets}.", answer.from)
+            format!(
+                "{seeds} seeds. Changes are those of the mean of {}, in brackets: {brackets}.",
+                answer.from
+            )
         }
         None => ONE_SEED.into(),
     };
@@ -324,17 +361,32 @@ fn legend(answer: &Answer) -> String {
                 "\n* marks a share that chance alone is unlikely to make (all shares tested together, Holm).";
         }
     }
-    if !answer.idle.is_empty() {
-        let names: Vec<&str> = answer.idle.iter().map(|player| player.name.as_str()).collect();
-        let named = match answer.by {
-            Grain::Mechanism => format!(": {}", names.join(", ")),
-            Grain::Change => String::new(),
-        };
-        let (count, verb) = match names.len() {
-            1 => (One::One, "changes"),
-            _ => (One::Several, "change"),
-        };
-        text += &format!("\n{} {} {verb} nothing here{named}.", names.len(), noun(answer.by, count));
+    text += &who(answer, &answer.cannot_act, "cannot act here");
+    let first = answer.seeds.first().copied().unwrap_or_default();
+    let nothing = match answer.idle.len() {
+        1 => format!("changes nothing with seed {first}"),
+        _ => format!("change nothing with seed {first}"),
+    };
+    text += &who(answer, &answer.idle, &nothing);
+    if !answer.releases_that_cannot_act.is_empty() {
+        text += &format!(
+            "\nReleases that change nothing that can act here: {}.",
+            answer.releases_that_cannot_act.join(", ")
+        );
     }
     text + &format!("\n{} distinct runs.", answer.runs)
+}
+
+/// How many players are something, and who they are.
+fn who(answer: &Answer, players: &[Player], are: &str) -> String {
+    let names: Vec<&str> = players.iter().map(|player| player.name.as_str()).collect();
+    let named = match answer.by {
+        Grain::Mechanism => format!(": {}", names.join(", ")),
+        Grain::Change => String::new(),
+    };
+    match names.len() {
+        0 => String::new(),
+        1 => format!("\n1 {} {are}{named}.", noun(answer.by, One::One)),
+        count => format!("\n{count} {} {are}{named}.", noun(answer.by, One::Several)),
+    }
 }

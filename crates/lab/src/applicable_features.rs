@@ -29,7 +29,7 @@ fn subsystem(mechanism: &str) -> Option<Subsystem> {
 }
 
 /// Why features of a mechanism change nothing in `run`; `None` if they may.
-fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
+pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     let mut settings = Settings::new(run.machine.page_size);
     // The run was checked, so each is one that it takes.
     run.settings.iter().for_each(|(name, value)| drop(settings.set(name, value)));

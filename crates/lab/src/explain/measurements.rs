@@ -1,5 +1,7 @@
-//! What kernels measure in a scenario: runs are asked for by kernel and seed, and each is made once.
+//! What kernels measure in a scenario: runs are asked for by kernel and seed, and each is made once, also for kernels that differ only in
+//! what cannot act.
 
+use super::acting::SameKernels;
 use super::{ExplainError, Question, Stage};
 use crate::results::Record;
 use crate::statistics::{Change, change, mean};
@@ -14,13 +16,24 @@ pub type Make<'a, E> = dyn FnMut(Stage, &[Run]) -> Result<Vec<Record>, E> + 'a;
 pub(super) struct Measurements<'a, E> {
     question: &'a Question,
     make: &'a mut Make<'a, E>,
-    /// By kernel and seed; without what nothing is asked of.
+    same: SameKernels<'a>,
+    /// By the kernel that was run and the seed; without what nothing is asked of.
     known: BTreeMap<(String, u64), Record>,
 }
 
 impl<'a, E: From<ExplainError>> Measurements<'a, E> {
-    pub fn new(question: &'a Question, make: &'a mut Make<'a, E>) -> Measurements<'a, E> {
-        Measurements { question, make, known: BTreeMap::new() }
+    pub fn new(
+        question: &'a Question,
+        same: SameKernels<'a>,
+        make: &'a mut Make<'a, E>,
+    ) -> Measurements<'a, E> {
+        Measurements { question, make, same, known: BTreeMap::new() }
+    }
+
+    /// The name that a kernel is run under.
+    pub fn runs_as(&mut self, kernel: &str) -> Result<String, E> {
+        let name = self.same.admit(kernel, |name| self.question.side(name)).map_err(ExplainError::from)?;
+        Ok(name.to_string())
     }
 
     /// How many runs it took.
@@ -34,14 +47,12 @@ impl<'a, E: From<ExplainError>> Measurements<'a, E> {
     }
 
     fn find(&self, kernel: &str, seed: u64) -> Option<&Record> {
-        self.known.get(&(kernel.to_string(), seed))
+        self.known.get(&(self.same.find(kernel)?.to_string(), seed))
     }
 
     /// Makes the runs of kernels with all seeds.
     pub fn need(&mut self, stage: Stage, kernels: &[String]) -> Result<(), E> {
-        let seeds = &self.question.seeds;
-        let each = kernels.iter().flat_map(|kernel| seeds.iter().map(|&seed| (kernel.clone(), seed)));
-        self.need_each(stage, each)
+        self.need_each(stage, with_all_seeds(self.question, kernels))
     }
 
     /// Makes the runs of some kernels, each with a seed of its own.
@@ -52,7 +63,8 @@ impl<'a, E: From<ExplainError>> Measurements<'a, E> {
     ) -> Result<(), E> {
         let mut new = BTreeSet::new();
         let mut asked = Vec::new();
-        for run in runs {
+        for (kernel, seed) in runs {
+            let run = (self.runs_as(&kernel)?, seed);
             if !self.known.contains_key(&run) && new.insert(run.clone()) {
                 asked.push(self.question.run(&run.0, run.1)?);
             }
@@ -94,11 +106,26 @@ impl<'a, E: From<ExplainError>> Measurements<'a, E> {
         moved_by(&self.values(metric, base), &by)
     }
 
+    /// Whether two kernels are known to have different values of a metric with a seed.
+    pub fn differ(&self, metric: &Metric, kernels: [&str; 2], seed: u64) -> bool {
+        let [one, other] = kernels.map(|kernel| self.find(kernel, seed));
+        let value =
+            |record: Option<&Record>| record.and_then(|record| record.metrics.get(metric.name).copied());
+        value(one).zip(value(other)).is_some_and(|(one, other)| one != other)
+    }
+
     /// Whether two kernels measure the same with a seed: all metrics, times and counters, to the last bit.
     pub fn are_equal(&self, kernels: [&str; 2], seed: u64) -> bool {
         let [Some(one), Some(other)] = kernels.map(|kernel| self.find(kernel, seed)) else { return false };
         one.metrics == other.metrics && one.cpu_seconds == other.cpu_seconds && one.counters == other.counters
     }
+}
+
+/// Kernels with all seeds of a question.
+pub(super) fn with_all_seeds(question: &Question, kernels: &[String]) -> Vec<(String, u64)> {
+    let of_kernel =
+        |kernel: &String| question.seeds.iter().map(|&seed| (kernel.clone(), seed)).collect::<Vec<_>>();
+    kernels.iter().flat_map(of_kernel).collect()
 }
 
 /// The change of a metric that has values `base`, by seed, if it moves so far.

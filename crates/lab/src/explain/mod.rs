@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   6.6 ────────────────────────── 6.12        build time: 206 s ─► 150 s
-//!    │  releases (bisect.rs)         │          6.7 moved it most; halving its changes finds which
+//!    │  releases (walk.rs)           │          6.7 moved it most, and which of its changes did    (bisect.rs)
 //!    │                               │
 //!    ├─ + pcp  ─► 151 s              │          each player alone on the old kernel            (players.rs)
 //!    │             151 s ─► 206 s ◄ - pcp       each taken away from the new one
-//!    └─ sets of players, orders ─────┘          shares that add up to the difference           (shapley.rs)
+//!    └─ sets of players, orders ─────┘          shares that add up to the difference   (game.rs, shapley.rs)
 //! ```
 //!
 //! A difference of two kernels is a game: its players are what changed, a set of players is the old kernel with their changes, and its
@@ -14,31 +14,45 @@
 //! over all orders in which the changes could have been merged, and shares add up to the whole difference, which the other two do not
 //! where changes replace or need one another.
 //!
-//! **Who changes nothing.** Most of what changed between two kernels a scenario never gets to see, and every player more doubles the
-//! sets. So each is tried alone with the first seed. Those after which all metrics, times and counters are the same to the last bit are
-//! then put into the old kernel together and taken away from the new one together, with every seed. If these are the same as without,
-//! the players are idle: their share is zero, and they leave the game. If not, those stay idle of which the first seed says the same
-//! when they are taken away one by one. What a set in the middle does is not tried; whoever does something only there, beside some
-//! players and without others, is taken for idle.
+//! **Which runs.** Every run costs seconds, so none is made for what can be known without it, and only what is printed with an interval
+//! is run with all seeds:
+//!
+//! | what is asked | seeds |
+//! |---|---|
+//! | what cannot act in this scenario (acting.rs) | no run |
+//! | who changes nothing; which release, and which of its changes, moved the metric most | one |
+//! | both kernels, that release and that change; each player's effects and share | all |
+//!
+//! **Who changes nothing.** Every player more doubles the sets. So each that can act is tried alone on the old kernel with the first
+//! seed. Those after which all metrics, times and counters are the same to the last bit are then put into the old kernel together and
+//! taken away from the new one together, with the same seed. If these are the same as without, the players are idle: their share is
+//! zero, and they leave the game. If not, those stay idle of which this seed says the same when they are taken away one by one. Whoever
+//! does something only in a kernel in between, or only with another seed, is taken for idle; what it does there is then part of others'
+//! shares, which still add up, as both ends are kernels that were run.
 //!
 //! **Intervals.** A share is computed for each seed by itself, and its interval is that of a mean over pairs of the same seed, as
 //! `compare` has it ([`crate::statistics`]). Where orders are drawn, each seed draws its own, so that the interval covers what
 //! the drawn orders leave open too. Everything is relative to the old kernel's mean, so that shares, steps and the whole difference can
 //! be added.
 
+mod acting;
 mod bisect;
+mod game;
 mod measurements;
 mod players;
 pub mod shapley;
+mod walk;
 
 pub use measurements::Make;
 pub use players::{FeatureChange, Grain, Player};
 
 use crate::results::Record;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::statistics::{Change, Method, holm, mean};
+use crate::statistics::{Change, Method};
+use acting::{CannotAct, SameKernels};
+use game::Game;
 use machine::Profile;
-use measurements::{Measurements, moved_by};
+use measurements::{Measurements, with_all_seeds};
 use players::{Side, Sides};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -47,6 +61,7 @@ use sim::metric::{Better, Metric};
 use sim::{Run, TreeKernel, name_and_features};
 use std::collections::BTreeMap;
 use thiserror::Error;
+use walk::Walk;
 
 /// Two kernels in a scenario, and what is asked about them.
 #[derive(Clone, Debug)]
@@ -69,6 +84,17 @@ pub struct Question {
     pub seeds: Vec<u64>,
     /// How many orders are drawn with each seed where there are many players.
     pub orders: usize,
+    /// Which releases between two releases are run.
+    pub releases: Releases,
+}
+
+/// Which releases between two releases are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Releases {
+    /// Those that a search for the one that moved a metric most comes by, with one seed.
+    Searched,
+    /// Every one with every seed.
+    Every,
 }
 
 /// Why a question has no answer.
@@ -90,27 +116,27 @@ pub enum ExplainError {
 /// What runs are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The releases between the two kernels.
-    Releases,
-    /// Each player alone on the old kernel.
-    Alone,
+    /// Both kernels, and each player alone.
+    Kernels,
     /// Players that seem to change nothing, together.
     Idle,
+    /// The releases between the two kernels.
+    Releases,
+    /// The changes of a release.
+    Changes,
     /// Sets of players, for shares.
     Shares,
-    /// Halving the changes of a release.
-    Halving,
 }
 
 impl Stage {
     /// The stage in a word or two.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Releases => "releases",
-            Stage::Alone => "each alone",
+            Stage::Kernels => "kernels",
             Stage::Idle => "idle ones",
+            Stage::Releases => "releases",
+            Stage::Changes => "changes",
             Stage::Shares => "shares",
-            Stage::Halving => "halving",
         }
     }
 }
@@ -139,8 +165,12 @@ pub struct Answer {
     pub sharing: Sharing,
     /// Distinct runs, those that were known before included.
     pub runs: usize,
-    /// Players that change nothing at all.
+    /// Players of mechanisms that cannot act in this scenario; they were not run.
+    pub cannot_act: Vec<Player>,
+    /// Players that change nothing at all with the first seed.
     pub idle: Vec<Player>,
+    /// Releases that change nothing that can act in this scenario; they are the release before.
+    pub releases_that_cannot_act: Vec<String>,
     /// An explanation for each metric.
     pub explanations: Vec<Explanation>,
     /// The runs of both kernels.
@@ -158,20 +188,35 @@ pub struct Explanation {
     pub to: f64,
     /// The whole difference.
     pub change: Change,
-    /// From release to release; empty if the kernels are not both releases.
+    /// From release to release, or over several of which none is the one that moved it most; empty if the kernels are not both releases.
     pub steps: Vec<Step>,
+    /// How the release was found; none if every one was run with every seed, or if the kernels are not both releases.
+    pub search: Option<Search>,
     /// The change that moved it most, in the release that did; none if nothing moved.
     pub most: Option<Most>,
     /// The players that are not idle, those with the largest share first.
     pub players: Vec<Effect>,
 }
 
-/// From one kernel to the next.
+/// From one kernel to another.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Step {
     pub from: String,
     pub to: String,
+    /// The kernels after the first one, up to the last one.
+    pub kernels: Vec<String>,
     pub change: Change,
+}
+
+/// A search for the release that moved a metric most.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Search {
+    /// The seed that it was made with.
+    pub seed: u64,
+    /// The releases that were run.
+    pub run: Vec<String>,
+    /// How many there are that differ in what can act.
+    pub of: usize,
 }
 
 /// The change that moved a metric most, as a bisection finds it.
@@ -243,247 +288,132 @@ impl Question {
         Ok(sides)
     }
 
-    fn between(&self, from: &str, to: &str, grain: Grain) -> Result<Sides, ExplainError> {
-        let side = |name| Side::of(&self.scenario, &self.trees, name);
-        Ok(Sides::new(side(from)?, side(to)?, grain))
+    /// The kernel that has a name.
+    fn side(&self, name: &str) -> Result<Side, ScenarioError> {
+        Side::of(&self.scenario, &self.trees, name)
     }
 
-    /// The kernels from the old to the new one, with all releases between two releases.
-    fn walk(&self, sides: &Sides) -> Vec<String> {
-        let (from, to) = (&sides.from.name, &sides.to.name);
-        let releases = bisect::releases(from, to);
-        let between = releases.get(1..releases.len().saturating_sub(1)).unwrap_or_default();
-        let between = between.iter().map(|release| release.to_string());
-        [from.clone()].into_iter().chain(between).chain([to.clone()]).collect()
+    fn between(&self, from: &str, to: &str, grain: Grain) -> Result<Sides, ExplainError> {
+        Ok(Sides::new(self.side(from)?, self.side(to)?, grain))
+    }
+
+    /// What cannot act in either kernel.
+    fn cannot_act(&self, sides: &Sides) -> Result<CannotAct, ExplainError> {
+        let seed = self.seeds.first().copied().unwrap_or_default();
+        let [from, to] = [self.run(&sides.from.name, seed)?, self.run(&sides.to.name, seed)?];
+        Ok(CannotAct::of([&from, &to]))
     }
 
     /// Makes all runs that the answer needs, by `make`.
     pub fn answer<'a, E: From<ExplainError>>(&'a self, make: &'a mut Make<'a, E>) -> Result<Answer, E> {
         let sides = self.sides()?;
-        let mut measurements = Measurements::new(self, make);
-        let walk = self.walk(&sides);
-        measurements.need(Stage::Releases, &walk)?;
-        let idle = self.idle(&sides, &mut measurements)?;
-        let game = Game::new(self, &sides, idle);
-        measurements.need_each(Stage::Shares, game.runs())?;
-        let mut explanations = Vec::new();
+        let cannot_act = self.cannot_act(&sides)?;
+        let mut measurements = Measurements::new(self, SameKernels::new(&cannot_act, &sides.from), make);
+        let cannot: Players = sides.all().iter().filter(|&at| cannot_act.has(&sides.players[at])).collect();
+        let idle = self.idle(&sides, sides.all().but(cannot), &mut measurements)?;
+        let game = Game::new(self, &sides, cannot.or(idle));
+        let walk = Walk::new(&sides, &mut measurements)?;
+        let mut found = Vec::new();
         for metric in &self.metrics {
-            explanations.push(self.explain(metric, &game, &walk, &mut measurements)?);
+            found.push(walk.find(self, metric, &cannot_act, &mut measurements)?);
         }
+        let of_steps: Vec<String> = found.iter().flat_map(|found| found.kernels()).collect();
+        let of_steps = with_all_seeds(self, &of_steps);
+        measurements.need_each(Stage::Shares, game.runs().into_iter().chain(of_steps))?;
+        let explained = self.metrics.iter().zip(&found);
+        let explanations = explained
+            .map(|(metric, found)| self.explain(metric, &game, &walk, found, &measurements))
+            .collect();
+        let of = |players: Players| players.iter().map(|player| sides.players[player].clone()).collect();
+        let [from, to] = [sides.from.name.clone(), sides.to.name.clone()];
         Ok(Answer {
-            from: sides.from.name.clone(),
-            to: sides.to.name.clone(),
             by: self.grain,
             seeds: self.seeds.clone(),
             method: Method::of(self.seeds.len()),
             sharing: game.sharing(),
             runs: measurements.runs(),
-            idle: idle.iter().map(|player| sides.players[player].clone()).collect(),
+            cannot_act: of(cannot),
+            idle: of(idle),
+            releases_that_cannot_act: walk.same_as_before(),
             explanations,
-            ends: [&sides.from.name, &sides.to.name]
-                .into_iter()
-                .flat_map(|end| measurements.of_kernel(end))
-                .collect(),
+            ends: [&from, &to].into_iter().flat_map(|end| measurements.of_kernel(end)).collect(),
+            from,
+            to,
         })
     }
 
-    /// The players that change nothing at all.
+    /// Those of the `acting` players that change nothing at all with the first seed.
     fn idle<E: From<ExplainError>>(
         &self,
         sides: &Sides,
+        acting: Players,
         measurements: &mut Measurements<E>,
     ) -> Result<Players, E> {
         let Some(&first) = self.seeds.first() else { return Ok(Players::NONE) };
-        let alone = |player| sides.kernel(Players::NONE.with(player));
-        measurements.need_each(Stage::Alone, sides.all().iter().map(|player| (alone(player), first)))?;
         let (from, to) = (&sides.from.name, &sides.to.name);
+        let alone = |player| sides.kernel(Players::NONE.with(player));
+        let mut runs = with_all_seeds(self, &[from.clone(), to.clone()]);
+        runs.extend(acting.iter().map(|player| (alone(player), first)));
+        measurements.need_each(Stage::Kernels, runs)?;
         let does_nothing = |player: &usize| measurements.are_equal([from, &alone(*player)], first);
-        let mut idle: Players = sides.all().iter().filter(does_nothing).collect();
-        if self.change_nothing(idle, sides, measurements)? {
+        let mut idle: Players = acting.iter().filter(does_nothing).collect();
+        if change_nothing(idle, sides, first, measurements)? {
             return Ok(idle);
         }
         let without = |player| sides.kernel(sides.all().without(player));
         measurements.need_each(Stage::Idle, idle.iter().map(|player| (without(player), first)))?;
         idle = idle.iter().filter(|&player| measurements.are_equal([to, &without(player)], first)).collect();
-        Ok(if self.change_nothing(idle, sides, measurements)? { idle } else { Players::NONE })
+        Ok(if change_nothing(idle, sides, first, measurements)? { idle } else { Players::NONE })
     }
 
-    /// Whether some players together change nothing in the old kernel, and nothing in the new one when they are taken away.
-    fn change_nothing<E: From<ExplainError>>(
-        &self,
-        players: Players,
-        sides: &Sides,
-        measurements: &mut Measurements<E>,
-    ) -> Result<bool, E> {
-        if players == Players::NONE {
-            return Ok(true);
-        }
-        let (with, without) = (sides.kernel(players), sides.kernel(sides.all().but(players)));
-        measurements.need(Stage::Idle, &[with.clone(), without.clone()])?;
-        let (from, to) = (&sides.from.name, &sides.to.name);
-        Ok(self.seeds.iter().all(|&seed| {
-            measurements.are_equal([from, &with], seed) && measurements.are_equal([to, &without], seed)
-        }))
-    }
-
+    /// What a metric does between both kernels; all runs are there.
     fn explain<E: From<ExplainError>>(
         &self,
         metric: &Metric,
         game: &Game,
-        walk: &[String],
-        measurements: &mut Measurements<E>,
-    ) -> Result<Explanation, E> {
-        let [from, to] = [&walk[0], &walk[walk.len() - 1]];
-        let mut steps: Vec<Step> = walk
-            .windows(2)
-            .map(|pair| Step {
-                from: pair[0].clone(),
-                to: pair[1].clone(),
-                change: measurements.moved(metric, from, [&pair[0], &pair[1]]),
-            })
-            .collect();
-        let lengths: Vec<f64> = steps.iter().map(|step| step.change.difference).collect();
-        let longest = bisect::longest(&lengths).filter(|&longest| lengths[longest] != 0.0);
-        let most = match longest {
-            Some(longest) => self.most(metric, steps[longest].clone(), from, measurements)?,
-            None => None,
+        walk: &Walk,
+        found: &walk::Found,
+        measurements: &Measurements<E>,
+    ) -> Explanation {
+        let [from, to] = walk.ends();
+        let step = |kernels: &[String]| Step {
+            from: kernels[0].clone(),
+            to: kernels[kernels.len() - 1].clone(),
+            kernels: kernels[1..].to_vec(),
+            change: measurements.moved(metric, from, [&kernels[0], &kernels[kernels.len() - 1]]),
         };
-        if bisect::releases(from, to).is_empty() {
-            steps.clear();
-        }
-        Ok(Explanation {
+        let most = |change: &walk::FoundChange| Most {
+            step: step(&change.step),
+            by: change.by.clone(),
+            change: measurements.moved(metric, from, [&change.without, &change.with]),
+        };
+        Explanation {
             metric: *metric,
             from: measurements.mean(metric, from),
             to: measurements.mean(metric, to),
             change: measurements.moved(metric, from, [from, to]),
-            steps,
-            most,
+            steps: found.parts.iter().map(|kernels| step(kernels)).collect(),
+            search: found.search.clone(),
+            most: found.change.as_ref().map(most),
             players: game.effects(metric, measurements),
-        })
-    }
-
-    /// What moved a metric most in a step, found by halving its changes.
-    fn most<E: From<ExplainError>>(
-        &self,
-        metric: &Metric,
-        step: Step,
-        base: &str,
-        measurements: &mut Measurements<E>,
-    ) -> Result<Option<Most>, E> {
-        let sides = self.between(&step.from, &step.to, Grain::Change)?;
-        let kernel = |place: usize| sides.kernel(Players::all(place));
-        let mut value = |place: usize| {
-            measurements.need(Stage::Halving, &[kernel(place)])?;
-            Ok::<f64, E>(measurements.mean(metric, &kernel(place)))
-        };
-        let found = bisect::halve(sides.players.len(), &mut value)?;
-        let Some(by) = sides.players.get(found).cloned() else { return Ok(None) };
-        let change = measurements.moved(metric, base, [&kernel(found), &kernel(found + 1)]);
-        Ok(Some(Most { step, by, change }))
+        }
     }
 }
 
-/// The game of the players that are not idle.
-struct Game<'a> {
-    question: &'a Question,
-    sides: &'a Sides,
-    idle: Players,
-    active: Players,
-    /// By seed; none if all sets are taken.
-    orders: Option<Vec<Vec<Vec<usize>>>>,
-}
-
-impl<'a> Game<'a> {
-    /// All sets are taken where that is no more than the orders that are asked for would come to.
-    fn new(question: &'a Question, sides: &'a Sides, idle: Players) -> Game<'a> {
-        let active = sides.all().but(idle);
-        let count = active.count();
-        let of_orders = question.orders.saturating_mul(count.saturating_sub(1)).saturating_add(2);
-        let are_few = count < usize::BITS as usize && 1 << count <= of_orders;
-        let draw = |&seed: &u64| shapley::orders(active, question.orders, seed);
-        let orders = (!are_few).then(|| question.seeds.iter().map(draw).collect());
-        Game { question, sides, idle, active, orders }
+/// Whether some players together change nothing in the old kernel, and nothing in the new one when they are taken away, with a seed.
+fn change_nothing<E: From<ExplainError>>(
+    players: Players,
+    sides: &Sides,
+    seed: u64,
+    measurements: &mut Measurements<E>,
+) -> Result<bool, E> {
+    if players == Players::NONE {
+        return Ok(true);
     }
-
-    fn sharing(&self) -> Sharing {
-        match self.orders {
-            Some(_) => Sharing::Sampled { orders: self.question.orders },
-            None => Sharing::Exact,
-        }
-    }
-
-    /// The kernel of a set of players. Idle ones go with the majority, which makes its name shorter.
-    fn kernel(&self, set: Players) -> String {
-        let with_idle = 2 * set.count() > self.active.count() || set == self.active;
-        self.sides.kernel(if with_idle { set.or(self.idle) } else { set })
-    }
-
-    /// All runs that the effects of players need.
-    fn runs(&self) -> Vec<(String, u64)> {
-        let ends =
-            self.active.iter().flat_map(|player| [Players::NONE.with(player), self.active.without(player)]);
-        let ends: Vec<Players> = ends.collect();
-        let of_seed = |(at, &seed): (usize, &u64)| {
-            let mut sets: Vec<Players> = ends.clone();
-            match &self.orders {
-                Some(orders) => sets.extend(shapley::sets(&orders[at])),
-                None => sets.extend(self.active.subsets()),
-            }
-            sets.into_iter().map(|set| (self.kernel(set), seed)).collect::<Vec<_>>()
-        };
-        self.question.seeds.iter().enumerate().flat_map(of_seed).collect()
-    }
-
-    /// What each player does to a metric, the largest share first.
-    fn effects<E: From<ExplainError>>(&self, metric: &Metric, measurements: &Measurements<E>) -> Vec<Effect> {
-        let (from, to) = (&self.sides.from.name, &self.sides.to.name);
-        let base = measurements.values(metric, from);
-        let whole = measurements.mean(metric, to) - mean(&base);
-        let shares = self.shares(metric, measurements);
-        let mut effects: Vec<Effect> = self
-            .active
-            .iter()
-            .enumerate()
-            .map(|(at, player)| {
-                let of_player: Vec<f64> = shares.iter().map(|of_seed| of_seed[at]).collect();
-                let share = moved_by(&base, &of_player);
-                let alone = self.kernel(Players::NONE.with(player));
-                let without = self.kernel(self.active.without(player));
-                Effect {
-                    player: self.sides.players[player].clone(),
-                    alone: measurements.moved(metric, from, [from, &alone]),
-                    taken_away: measurements.moved(metric, from, [to, &without]),
-                    share,
-                    part: (whole != 0.0).then(|| share.difference / whole),
-                    adjusted_p_value: None,
-                }
-            })
-            .collect();
-        let p_values: Option<Vec<f64>> = effects.iter().map(|effect| effect.share.p_value).collect();
-        for (effect, adjusted) in effects.iter_mut().zip(p_values.iter().flat_map(|p_values| holm(p_values)))
-        {
-            effect.adjusted_p_value = Some(adjusted);
-        }
-        let size = |effect: &Effect| effect.share.difference.abs();
-        effects.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        effects
-    }
-
-    /// The shares of all players, by seed.
-    fn shares<E: From<ExplainError>>(
-        &self,
-        metric: &Metric,
-        measurements: &Measurements<E>,
-    ) -> Vec<Vec<f64>> {
-        let of_seed = |(at, &seed): (usize, &u64)| {
-            let worth = |set: Players| measurements.value(metric, &self.kernel(set), seed);
-            match &self.orders {
-                Some(orders) => shapley::sampled(self.active, &orders[at], &worth),
-                None => shapley::exact(self.active, &worth),
-            }
-        };
-        self.question.seeds.iter().enumerate().map(of_seed).collect()
-    }
+    let (with, without) = (sides.kernel(players), sides.kernel(sides.all().but(players)));
+    measurements.need_each(Stage::Idle, [&with, &without].map(|kernel| (kernel.clone(), seed)))?;
+    let (from, to) = (&sides.from.name, &sides.to.name);
+    Ok(measurements.are_equal([from, &with], seed) && measurements.are_equal([to, &without], seed))
 }
 
 #[cfg(test)]

@@ -53,8 +53,13 @@ pub struct FeatureChange {
 
 impl FeatureChange {
     fn mechanism(&self) -> &str {
-        self.feature.split_once('.').map_or("", |(mechanism, _)| mechanism)
+        mechanism(&self.feature)
     }
+}
+
+/// The mechanism that a feature is of.
+pub(super) fn mechanism(feature: &str) -> &str {
+    feature.split_once('.').map_or("", |(mechanism, _)| mechanism)
 }
 
 /// A piece of what differs.
@@ -69,12 +74,19 @@ pub struct Player {
     is_beside_features: bool,
 }
 
+impl Player {
+    /// Whether features say all that it changes.
+    pub(super) fn is_of_features(&self) -> bool {
+        !self.is_beside_features
+    }
+}
+
 /// A kernel of which every player has its own part.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The name that `--variants` takes.
     pub name: String,
-    features: Features,
+    pub(super) features: Features,
     beside: BesideFeatures,
 }
 
@@ -112,6 +124,11 @@ impl Side {
                 is_multi_gen: all.all(|feature| choice.features.word(&feature.path).is_some()),
             },
         })
+    }
+
+    /// Whether both are one kernel by two names.
+    pub fn is_the_same(&self, other: &Side) -> bool {
+        self.features == other.features && self.beside == other.beside
     }
 }
 

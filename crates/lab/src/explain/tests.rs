@@ -15,7 +15,11 @@ use std::cell::RefCell;
 type Formula = dyn Fn(&Features, u64) -> f64 + Sync;
 
 fn question(from: &str, to: &str) -> Question {
-    let scenario = Scenario::load("kbuild").unwrap();
+    question_of("kernel-build-3g", from, to)
+}
+
+fn question_of(scenario: &str, from: &str, to: &str) -> Question {
+    let scenario = Scenario::load(scenario).unwrap();
     Question {
         machine: load_machine(&scenario.machine).unwrap(),
         changes: BTreeMap::new(),
@@ -26,6 +30,7 @@ fn question(from: &str, to: &str) -> Question {
         metrics: vec![BUILD_TIME],
         seeds: vec![1, 2, 3],
         orders: 8,
+        releases: Releases::Searched,
         scenario,
     }
 }
@@ -52,6 +57,14 @@ fn answer(question: &Question, formula: &Formula) -> Result<(Answer, Vec<(Stage,
     Ok((answer, made.into_inner()))
 }
 
+fn names(players: &[Player]) -> Vec<&str> {
+    players.iter().map(|player| player.name.as_str()).collect()
+}
+
+fn steps(explanation: &Explanation) -> Vec<(&str, f64)> {
+    explanation.steps.iter().map(|step| (step.to.as_str(), step.change.difference)).collect()
+}
+
 fn shares(explanation: &Explanation) -> Vec<(&str, f64)> {
     let share = |effect: &Effect| effect.share.difference;
     explanation.players.iter().map(|effect| (effect.player.name.as_str(), share(effect))).collect()
@@ -72,21 +85,97 @@ fn release_change_and_shares_are_found() {
     let explanation = &answer.explanations[0];
     assert_eq!(shares(explanation), [("pcp", -31.0), ("folios", -5.0)]);
     assert_eq!(answer.sharing, Sharing::Exact);
-    let idle: Vec<&str> = answer.idle.iter().map(|player| player.name.as_str()).collect();
-    assert_eq!(idle, ["hugetlb", "mglru", "readahead", "numa"]);
+    assert_eq!(names(&answer.cannot_act), ["hugetlb", "numa"]);
+    assert_eq!(names(&answer.idle), ["mglru", "readahead"]);
     let pcp = &explanation.players[0];
     assert_eq!((pcp.alone.difference, pcp.taken_away.difference), (-30.0, 32.0));
     assert_eq!(pcp.part, Some(31.0 / 36.0));
     assert!(pcp.adjusted_p_value.unwrap() < 0.05);
-    let steps: Vec<(&str, f64)> =
-        explanation.steps.iter().map(|step| (step.to.as_str(), step.change.difference)).collect();
-    assert_eq!(steps, [("6.7", -30.0), ("6.8", -6.0)]);
+    assert_eq!(steps(explanation), [("6.7", -30.0), ("6.8", -6.0)]);
     let most = explanation.most.as_ref().unwrap();
     assert_eq!((most.step.to.as_str(), most.by.name.as_str()), ("6.7", "pcp.high_bounds + pcp.auto_tuning"));
     assert_eq!(most.change.difference, -30.0);
     // No run is asked for twice.
     assert_eq!(made.iter().map(|(_, runs)| runs).sum::<usize>(), answer.runs);
-    assert_eq!(made[0], (Stage::Releases, 9));
+    // Both kernels with all seeds, four players alone with the first.
+    assert_eq!(made[0], (Stage::Kernels, 10));
+}
+
+#[test]
+fn a_search_runs_few_releases_and_steps_add_up() {
+    let (searched, made) = answer(&question("6.1", "6.18"), &build_time).unwrap();
+    let explanation = &searched.explanations[0];
+    let search = explanation.search.as_ref().unwrap();
+    assert_eq!(explanation.most.as_ref().unwrap().step.to, "6.7");
+    assert_eq!(steps(explanation).iter().map(|(to, _)| *to).collect::<Vec<_>>(), ["6.6", "6.7", "6.18"]);
+    assert_eq!(explanation.steps[0].kernels, ["6.2", "6.3", "6.4", "6.5", "6.6"]);
+    assert!(search.seed == 1 && 2 * search.run.len() < search.of && search.run.contains(&"6.7".into()));
+    let every = Question { releases: Releases::Every, ..question("6.1", "6.18") };
+    let (every, made_of_every) = answer(&every, &build_time).unwrap();
+    let of_every = &every.explanations[0];
+    assert!(of_every.search.is_none() && of_every.steps.len() == 17);
+    assert_eq!(of_every.most.as_ref().unwrap().step.to, "6.7");
+    assert_eq!(shares(of_every), shares(explanation));
+    let whole = |steps: &[Step]| steps.iter().map(|step| step.change.difference).sum::<f64>();
+    assert!((whole(&of_every.steps) - whole(&explanation.steps)).abs() < 1e-9);
+    let runs = |made: &[(Stage, usize)]| made.iter().map(|(_, runs)| runs).sum::<usize>();
+    assert!(runs(&made) + 20 < runs(&made_of_every), "{made:?} {made_of_every:?}");
+}
+
+#[test]
+fn a_later_seed_searches_where_the_first_shows_nothing() {
+    let late =
+        |features: &Features, seed: u64| 100.0 - f64::from(seed == 2 && features.auto_tuning.is_some());
+    let (answer, _) = answer(&question("6.5", "6.9"), &late).unwrap();
+    let explanation = &answer.explanations[0];
+    assert_eq!(explanation.search.as_ref().unwrap().seed, 2);
+    assert_eq!(explanation.most.as_ref().unwrap().step.to, "6.7");
+    // Who shows nothing with the first seed is idle, and then nobody is left to share.
+    assert!(explanation.players.is_empty() && explanation.change.difference < 0.0);
+}
+
+#[test]
+fn what_cannot_act_is_not_run() {
+    let question = Question { releases: Releases::Every, ..question_of("kbuild", "6.6", "6.12") };
+    let (answer, made) = answer(&question, &build_time).unwrap();
+    assert_eq!(answer.releases_that_cannot_act, ["6.8", "6.11"]);
+    assert_eq!(names(&answer.cannot_act), ["hugetlb", "reclaim", "mglru", "readahead", "numa", "folios"]);
+    // Both kernels; three more releases; what pagesets do is what both kernels show. The rest is the search among changes.
+    let releases = made.iter().filter(|(stage, _)| *stage != Stage::Changes).collect::<Vec<_>>();
+    assert_eq!(releases, [&(Stage::Kernels, 6), &(Stage::Releases, 9), &(Stage::Shares, 4)]);
+    let explanation = &answer.explanations[0];
+    assert_eq!((explanation.steps.len(), explanation.players.len()), (6, 1));
+}
+
+/// What is not run because it cannot act changes nothing where it is run all the same.
+#[test]
+fn what_cannot_act_does_not() {
+    let mut paging = Scenario::load("burst-writer").unwrap();
+    if let sim::Workload::Paging(paging) = &mut paging.workload {
+        (paging.warm_milliseconds, paging.milliseconds) = (0, 2000);
+    }
+    for scenario in
+        ["page_fault1", "xz-samples"].map(|name| Scenario::load(name).unwrap()).into_iter().chain([paging])
+    {
+        let question = Question {
+            machine: load_machine(&scenario.machine).unwrap(),
+            metrics: own_metric(&scenario).into_iter().collect(),
+            scenario,
+            ..question("6.1", "6.18")
+        };
+        let sides = question.sides().unwrap();
+        let cannot_act = question.cannot_act(&sides).unwrap();
+        let cannot: shapley::Players =
+            sides.all().iter().filter(|&at| cannot_act.has(&sides.players[at])).collect();
+        assert!(cannot.count() >= 2, "{}", question.scenario.name);
+        let outcome = |set| {
+            let run = question.run(&sides.kernel(set), 1).unwrap();
+            let outcome = sim::run_noting(&run, &sim::progress::RunProgress::default()).unwrap();
+            (outcome.metrics, outcome.counters)
+        };
+        assert_eq!(outcome(shapley::Players::NONE), outcome(cannot), "{}", question.scenario.name);
+        assert_eq!(outcome(sides.all()), outcome(sides.all().but(cannot)), "{}", question.scenario.name);
+    }
 }
 
 #[test]
@@ -125,12 +214,15 @@ fn where_nothing_moves_everyone_is_idle() {
     let (answer, _) = answer(&question("6.6", "6.8"), &|_, seed| seed as f64).unwrap();
     let explanation = &answer.explanations[0];
     assert!(explanation.players.is_empty() && explanation.most.is_none());
-    assert_eq!((explanation.change.difference, answer.idle.len()), (0.0, 6));
+    assert_eq!(
+        (explanation.change.difference, names(&answer.idle)),
+        (0.0, vec!["pcp", "mglru", "readahead", "folios"])
+    );
 }
 
 #[test]
 fn kernels_that_are_no_releases_have_no_steps() {
-    let (answer, _) = answer(&question("patch5", "patch9"), &build_time).unwrap();
+    let (answer, _) = answer(&question_of("kbuild", "patch5", "patch9"), &build_time).unwrap();
     let explanation = &answer.explanations[0];
     assert!(explanation.steps.is_empty());
     let most = explanation.most.as_ref().unwrap();
@@ -144,12 +236,12 @@ fn what_cannot_be_explained_is_refused() {
         let error = answer(question, &build_time).map(drop).unwrap_err();
         error.to_string()
     };
-    assert!(refused(&question("patch1", "patch2")).contains("the same kernel"));
+    assert!(refused(&question_of("kbuild", "patch1", "patch2")).contains("the same kernel"));
     assert!(refused(&question("6.6", "6.99")).contains("6.99: no such variant"));
-    let score = Question { metrics: vec![sim::metric::SCORE], ..question("6.6", "6.8") };
+    let score = Question { metrics: vec![sim::metric::SCORE], ..question_of("kbuild", "6.6", "6.8") };
     assert!(refused(&score).contains("it has build_time, zone_lock"));
     // One that the scenario lists and its runs lack.
-    let lock = Question { metrics: vec![LOCK], ..question("6.6", "6.8") };
+    let lock = Question { metrics: vec![LOCK], ..question_of("kbuild", "6.6", "6.8") };
     assert!(refused(&lock).ends_with("it has build_time, zone_lock"));
 }
 
