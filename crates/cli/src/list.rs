@@ -17,7 +17,7 @@ use mm::sysctl::Setting;
 use mm::{Event, Mechanism, Series, Variant};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{Better, METRICS, Metric};
+use sim::metric::{Better, Metric};
 
 /// List scenarios, machines, variants, releases, features, dates of rules, settings, metrics, counters, published tables, studies and
 /// what can be verified
@@ -220,9 +220,9 @@ struct MetricLine {
     most: Option<f64>,
 }
 
-impl From<&Metric> for MetricLine {
-    fn from(metric: &Metric) -> MetricLine {
-        MetricLine { metric: *metric, least: metric.kind.least(), most: metric.kind.most() }
+impl From<Metric> for MetricLine {
+    fn from(metric: Metric) -> MetricLine {
+        MetricLine { metric, least: metric.kind.least(), most: metric.kind.most() }
     }
 }
 
@@ -305,7 +305,7 @@ impl Lists {
             features: FeatureLine::all(&dates),
             dates,
             settings: settings.collect(),
-            metrics: METRICS.iter().map(MetricLine::from).collect(),
+            metrics: Metric::listed().map(MetricLine::from).collect(),
             counters: Event::ALL.iter().map(CounterLine::from).collect(),
             published,
             studies: Study::ALL.iter().map(|study| line(study.name, study.question)).collect(),

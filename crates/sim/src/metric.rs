@@ -427,6 +427,11 @@ impl Metric {
         }
     }
 
+    /// All metrics for a list of them: those of programs stand for any program, as `METRIC@PROGRAM`.
+    pub fn listed() -> impl Iterator<Item = Metric> {
+        METRICS.iter().copied().chain(of_program::METRICS.iter().map(|metric| metric.of("PROGRAM")))
+    }
+
     /// The program that this is a metric of.
     pub fn program(&self) -> Option<&str> {
         self.name.split_once(OF_PROGRAM).map(|(_, program)| program)
