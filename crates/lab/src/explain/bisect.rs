@@ -40,12 +40,12 @@ pub fn longest(steps: &[f64]) -> Option<usize> {
     (0..steps.len()).reduce(longer).filter(|&longest| steps[longest] != 0.0)
 }
 
+/// The values of a metric at some places of a walk.
+type Values<'a, E> = dyn FnMut(&[usize]) -> Result<Vec<f64>, E> + 'a;
+
 /// The single step of a walk of so many that moves a value most, as far as parts that end at the places looked at tell; none if the
 /// value is the same at both ends. `values` are those of some places: place 0 is where the walk begins, place `steps` where it ends.
-pub fn search<E>(
-    steps: usize,
-    values: &mut dyn FnMut(&[usize]) -> Result<Vec<f64>, E>,
-) -> Result<Option<usize>, E> {
+pub fn search<E>(steps: usize, values: &mut Values<E>) -> Result<Option<usize>, E> {
     let mut known: BTreeMap<usize, f64> = BTreeMap::new();
     let mut ahead = if steps == 0 { Vec::new() } else { vec![0, steps] };
     loop {
