@@ -176,29 +176,37 @@ impl Scenario {
                 choice.settings(PageSize::Kib4, &scenario.settings, &BTreeMap::new())?;
             }
         }
-        if let Some(unknown) = scenario.metrics.iter().find(|name| Metric::find(name).is_none()) {
-            let known = list(METRICS.iter().map(|metric| metric.name));
-            return refused(WrongValue::new("metrics", unknown, format!("one of {known}")));
-        }
-        let kind = scenario.workload.kind();
-        let never = |metric: &Metric| metric.why_not_measured(kind).is_some();
-        if let Some(metric) =
-            scenario.metrics.iter().find(|name| Metric::find(name).is_some_and(|metric| never(&metric)))
-        {
-            let measured = METRICS.iter().filter(|metric| !never(metric)).map(|metric| metric.name);
-            let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
-            return refused(WrongValue::new("metrics", metric, expected));
-        }
-        let programs = match &scenario.workload {
-            Workload::Host(host) => host.reported(),
-            _ => Vec::new(),
-        };
-        let is_of_another = |metric: &Metric| metric.program().is_some_and(|name| !programs.contains(&name));
-        let known = |name: &String| Metric::find(name).is_none_or(|metric| !is_of_another(&metric));
-        if let Some(metric) = scenario.metrics.iter().find(|name| !known(name)) {
-            let expected = format!("METRIC@PROGRAM with one of {}", list(programs.iter().copied()));
-            return refused(WrongValue::new("metrics", metric, expected));
+        if let Some(wrong) = wrong_metric(&scenario) {
+            return refused(wrong);
         }
         Ok(scenario)
     }
+}
+
+/// A metric of a scenario that none of its runs could have.
+fn wrong_metric(scenario: &Scenario) -> Option<WrongValue> {
+    if let Some(unknown) = scenario.metrics.iter().find(|name| Metric::find(name).is_none()) {
+        let known = list(METRICS.iter().map(|metric| metric.name));
+        return Some(WrongValue::new("metrics", unknown, format!("one of {known}")));
+    }
+    let kind = scenario.workload.kind();
+    let never = |metric: &Metric| metric.why_not_measured(kind).is_some();
+    if let Some(metric) =
+        scenario.metrics.iter().find(|name| Metric::find(name).is_some_and(|metric| never(&metric)))
+    {
+        let measured = METRICS.iter().filter(|metric| !never(metric)).map(|metric| metric.name);
+        let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
+        return Some(WrongValue::new("metrics", metric, expected));
+    }
+    let programs = match &scenario.workload {
+        Workload::Host(host) => host.reported(),
+        _ => Vec::new(),
+    };
+    let is_of_another = |metric: &Metric| metric.program().is_some_and(|name| !programs.contains(&name));
+    let known = |name: &String| Metric::find(name).is_none_or(|metric| !is_of_another(&metric));
+    if let Some(metric) = scenario.metrics.iter().find(|name| !known(name)) {
+        let expected = format!("METRIC@PROGRAM with one of {}", list(programs.iter().copied()));
+        return Some(WrongValue::new("metrics", metric, expected));
+    }
+    None
 }

@@ -108,7 +108,7 @@ pub fn entries(
         vmas: vmas_of(threads, decisions, scan_pages),
         last: HashMap::new(),
         threads: threads.len() as i32 + i32::from(!case.first_threads_touch),
-        rss: case.resident_pages.get(number).copied().unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES),
+        rss: resident_pages(case, number),
         started: false,
         scanning: Vec::new(),
     };
@@ -145,10 +145,13 @@ pub fn entries(
         }
     }
     next.for_each(|(fault, _)| judge.fault(fault));
-    let entry = |(counter, agreement): (&'static str, Agreement)| {
-        Entry::new(name, counter, agreement.all, agreement.exact, Causes::default())
-    };
-    judge.tally.into_iter().map(entry).collect()
+    judge.entries(name)
+}
+
+/// Resident pages of a process.
+fn resident_pages(case: &Case, process: usize) -> u64 {
+    let known = case.resident_pages.get(process).copied();
+    known.unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES)
 }
 
 /// When each fault has to be looked at: as soon as it or any that began after it is counted.
@@ -161,6 +164,13 @@ fn counted_by(faults: &[Fault]) -> Vec<u64> {
 }
 
 impl Judge<'_> {
+    fn entries(self, name: &str) -> Vec<Entry> {
+        let entry = |(counter, agreement): (&'static str, Agreement)| {
+            Entry::new(name, counter, agreement.all, agreement.exact, Causes::default())
+        };
+        self.tally.into_iter().map(entry).collect()
+    }
+
     fn count(&mut self, kind: &'static str, equal: bool) {
         self.tally.entry(kind).or_default().note(equal);
     }
@@ -438,12 +448,8 @@ impl Judge<'_> {
         }
         let sequences = after.scan_seq - mm.scan.scan_seq;
         mm.scanning.push(Pass { end, sequences, scan_offset: after.scan_offset });
-        for equal in verdicts.ranges {
-            self.count("ranges scanned", equal);
-        }
-        for equal in verdicts.skips {
-            self.count("VMAs skipped, and why", equal);
-        }
+        verdicts.ranges.iter().for_each(|&equal| self.count("ranges scanned", equal));
+        verdicts.skips.iter().for_each(|&equal| self.count("VMAs skipped, and why", equal));
     }
 
     /// Whether a thread did something after `time`, so that all of a pass that ended then is there. The recording ends

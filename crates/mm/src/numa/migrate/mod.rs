@@ -84,12 +84,12 @@ impl Kernel<'_> {
             !stays && self.migrate_misplaced_folio(id, target)
         });
         // A folio that was split for migration may no longer exist.
-        let node = if moved == Some(true) { self.parts.folio_node(id) } else { source };
-        if moved == Some(true) {
-            let changes_tier =
-                settings.tiering && self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node);
-            if changes_tier {
-                // Folios in slow memory store a time instead of a cpupid.
+        let migrates = moved == Some(true);
+        let node = if migrates { self.parts.folio_node(id) } else { source };
+        if migrates {
+            // Slow memory stores a time instead.
+            let changes_tier = self.parts.numa.is_slow(source) != self.parts.numa.is_slow(node);
+            if settings.tiering && changes_tier {
                 self.parts.numa.set_last(id, Cpupid::UNSET);
             }
             if policy::loses_write_permission(&f) {
@@ -99,7 +99,6 @@ impl Kernel<'_> {
                 self.on.counters.add(Event::PgpromoteSuccess, pages);
             }
         }
-        let migrates = moved == Some(true);
         if let Some((unmapped, until)) = self.seen_in_progress(looked, migrates) {
             self.parts.numa.note_in_progress(InProgress {
                 entry,
