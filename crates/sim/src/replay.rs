@@ -219,17 +219,7 @@ mod tests {
 
     #[test]
     fn stacks_account_for_the_frees_of_unknown_page_frames_that_follow() {
-        let event = |operation, pfn, argument| Event {
-            time: 0,
-            pfn,
-            argument,
-            task: 1,
-            cpu: 0,
-            operation,
-            order: 0,
-            migratetype: MigrateType::Unmovable as i8,
-            blocked: false,
-        };
+        let event = |operation, pfn, argument| Event { pfn, argument, ..Event::of(operation) };
         let mut unknown = UnknownFrees::new();
         unknown.note(&event(Operation::Free, 7, 0));
         unknown.note(&event(Operation::KernelStack, NO_PAGE, 4));

@@ -3,7 +3,7 @@
 //! To add a tracepoint, add a line with its fields to [`TRACEPOINTS`], and an arm to [`Decoder::decode`] that
 //! puts the fields into an [`Event`]. The tracepoints of the page cache are in [`super::page_cache`].
 
-use workload::trace::{Event, NO_MIGRATETYPE, NO_PAGE, Operation};
+use workload::trace::{Event, NO_PAGE, Operation};
 
 use super::names::TaskNames;
 use crate::tracefs::{EventFormat, Field, FormatError};
@@ -194,17 +194,7 @@ impl Layout<Operation> {
         record: &[u8],
         names: &mut TaskNames,
     ) -> Result<Event, DecodeError> {
-        let mut event = Event {
-            time,
-            pfn: NO_PAGE,
-            argument: 0,
-            task: self.task(record)?,
-            cpu,
-            operation: self.tracepoint.kind,
-            order: 0,
-            migratetype: NO_MIGRATETYPE,
-            blocked: false,
-        };
+        let mut event = Event { time, task: self.task(record)?, cpu, ..Event::of(self.tracepoint.kind) };
         self.fill(&mut event, record)?;
         self.see_names(time, record, names)?;
         Ok(event)

@@ -31,6 +31,21 @@ pub struct Event {
 }
 
 impl Event {
+    /// An event of which no more is known than what happened: on CPU 0, at time 0, about no page.
+    pub const fn of(operation: Operation) -> Event {
+        Event {
+            time: 0,
+            pfn: NO_PAGE,
+            argument: 0,
+            task: 0,
+            cpu: 0,
+            operation,
+            order: 0,
+            migratetype: NO_MIGRATETYPE,
+            blocked: false,
+        }
+    }
+
     /// Pages of the stack of a [`Operation::KernelStack`]. A file can name any number; `THREAD_SIZE` is at
     /// most 64 KiB.
     pub fn stack_pages(&self) -> u32 {

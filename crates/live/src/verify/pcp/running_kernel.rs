@@ -348,17 +348,8 @@ mod tests {
     fn event(cpu: u16, operation: Operation, pfn: u32) -> Record {
         let argument = u32::from(operation == Operation::ZoneLocked);
         let task = if operation == Operation::Fork { TASK } else { TASK + i32::from(cpu) };
-        Record::Event(Event {
-            time: 0,
-            pfn,
-            argument,
-            task,
-            cpu,
-            operation,
-            order: 0,
-            migratetype: MigrateType::Movable as i8,
-            blocked: false,
-        })
+        let migratetype = MigrateType::Movable as i8;
+        Record::Event(Event { pfn, argument, task, cpu, migratetype, ..Event::of(operation) })
     }
 
     fn zone(pages: std::ops::Range<u32>) -> ReplayZone {

@@ -52,17 +52,8 @@ fn the_judge_finds_its_way_back_after_a_difference() {
 /// Then it allocates the fifth block of those refilled. Returns what had to be inferred.
 fn inferred_with(stack: &[Record]) -> Causes {
     let event = |operation, pfn, argument| {
-        Record::Event(Event {
-            time: 0,
-            pfn,
-            argument,
-            task: 1,
-            cpu: 0,
-            operation,
-            order: 0,
-            migratetype: MigrateType::Unmovable as i8,
-            blocked: false,
-        })
+        let migratetype = MigrateType::Unmovable as i8;
+        Record::Event(Event { pfn, argument, task: 1, migratetype, ..Event::of(operation) })
     };
     let refill = |pfns: Range<u32>| pfns.map(|pfn| event(Operation::ZoneLocked, pfn, 1));
     let alloc = |pfn| event(Operation::Alloc, pfn, 0);
@@ -96,17 +87,7 @@ fn inferred_with(stack: &[Record]) -> Causes {
 /// `alloc_pages_bulk` has no event of its own; the event of the stack's area takes its place.
 #[test]
 fn pages_of_a_kernel_stack_need_not_be_inferred() {
-    let stack = Record::Event(Event {
-        time: 0,
-        pfn: NO_PAGE,
-        argument: 4,
-        task: 1,
-        cpu: 0,
-        operation: Operation::KernelStack,
-        order: 0,
-        migratetype: -1,
-        blocked: false,
-    });
+    let stack = Record::Event(Event { argument: 4, task: 1, ..Event::of(Operation::KernelStack) });
     assert_eq!(inferred_with(&[stack]).get(Cause::BulkAllocation), 0);
     assert_eq!(inferred_with(&[]).get(Cause::BulkAllocation), 4);
 }
