@@ -392,7 +392,6 @@ fn prepare(
     match options.demand {
         Demand::PageAllocator => {
             for tracepoint in TRACEPOINTS.iter().filter(|tracepoint| tracepoint.system == "workqueue") {
-                require(instance, tracepoint)?;
                 filter_work(instance, tracepoint)?;
             }
             for tracepoint in TRACEPOINTS.iter().filter(|tracepoint| tracepoint.system == "vmalloc") {
@@ -449,7 +448,7 @@ fn require<K>(instance: &Instance, tracepoint: &Tracepoint<K>) -> Result<String,
 /// Filters a workqueue event to one function. Kernels before 6.4 accept only its address in a filter, not its
 /// name.
 fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), RecordError> {
-    let file = &format!("events/{}/{}/filter", tracepoint.system, tracepoint.name);
+    let file = &format!("{}/filter", require(instance, tracepoint)?);
     let by_name = instance.write(file, &format!("function.function == {WORK_FUNCTION}"));
     let Err(source) = by_name else { return Ok(()) };
     let failed = |source| RecordError::Filter { event: tracepoint.full_name(), source };
@@ -465,11 +464,8 @@ fn filter_work(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), Recor
 
 /// Filters an event of vmalloc areas to those of kernel stacks. Kernels before 6.3 do not have the event.
 fn filter_stacks(instance: &Instance, tracepoint: &Tracepoint) -> Result<(), RecordError> {
-    if require(instance, tracepoint).is_err() {
-        return Ok(());
-    }
-    let file = format!("events/{}/{}/filter", tracepoint.system, tracepoint.name);
-    let filtered = instance.write(&file, tracepoints::STACK_FILTER);
+    let Ok(directory) = require(instance, tracepoint) else { return Ok(()) };
+    let filtered = instance.write(&format!("{directory}/filter"), tracepoints::STACK_FILTER);
     filtered.map_err(|source| RecordError::Filter { event: tracepoint.full_name(), source })
 }
 
