@@ -74,8 +74,8 @@ struct Judge<'a> {
     decisions: &'a [Decision],
     ticks: Ticks,
     placements: Placements,
-    /// When each thread took its last fault.
-    last_faults: BTreeMap<u32, u64>,
+    /// When each thread took its last fault or made its last decision.
+    seen_last: BTreeMap<u32, u64>,
     /// Faults that each thread has taken.
     taken: BTreeMap<u32, usize>,
     /// Decisions of each thread that have not been looked at, by number, the next one last.
@@ -119,7 +119,7 @@ pub fn entries(
         decisions,
         ticks: Ticks::new(decisions),
         placements: Placements::new(faults, decisions),
-        last_faults: faults.iter().map(|fault| (fault.tid, fault.time)).collect(),
+        seen_last: seen_last(faults, decisions),
         taken: BTreeMap::new(),
         ahead,
         tasks: Tasks::new(recording.distances.clone(), Nodes::of_all(&recording.node_of_cpu)),
@@ -152,6 +152,17 @@ pub fn entries(
 fn resident_pages(case: &Case, process: usize) -> u64 {
     let known = case.resident_pages.get(process).copied();
     known.unwrap_or(case.buffer_mib * PAGES_OF_MIB + OTHER_PAGES)
+}
+
+/// When each thread took its last fault or made its last decision.
+fn seen_last(faults: &[Fault], decisions: &[Decision]) -> BTreeMap<u32, u64> {
+    let mut last = BTreeMap::new();
+    let faults = faults.iter().map(|fault| (fault.tid, fault.time));
+    for (tid, time) in faults.chain(decisions.iter().map(|decision| (decision.tid, decision.time))) {
+        let known = last.entry(tid).or_insert(time);
+        *known = time.max(*known);
+    }
+    last
 }
 
 /// When each fault has to be looked at: as soon as it or any that began after it is counted.
@@ -455,9 +466,7 @@ impl Judge<'_> {
     /// Whether a thread did something after `time`, so that all of a pass that ended then is there. The recording ends
     /// before the last passes do.
     fn is_seen_after(&self, tid: u32, time: u64) -> bool {
-        let mut after = self.decisions.iter().rev().take_while(|decision| decision.time > time);
-        after.any(|decision| decision.tid == tid)
-            || self.last_faults.get(&tid).is_some_and(|&last| last > time)
+        self.seen_last.get(&tid).is_some_and(|&last| last > time)
     }
 
     fn compare_state(&mut self, task: TaskId, decision: &Decision) {
