@@ -391,14 +391,6 @@ pub mod of_program {
         PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,
             "processes of the program that the OOM killer has killed";
     }
-
-    /// Metrics of latencies, by their quantile.
-    pub const LATENCIES: [(&str, Metric); 4] = [
-        ("p50", TRANSACTION_P50),
-        ("p99", TRANSACTION_P99),
-        ("p99.9", TRANSACTION_P99_9),
-        ("max", TRANSACTION_MAX),
-    ];
 }
 
 impl Metric {

@@ -127,10 +127,10 @@ impl Outcome {
         if program.transactions > 0 {
             self.set(of(of_program::TRANSACTION_RATE), program.transaction_rate);
         }
-        for (quantile, metric) in of_program::LATENCIES {
-            if let Some(&latency) = program.latency_us.get(quantile) {
-                self.set(of(metric), latency);
-            }
+        for (quantile, &latency) in &program.latency_us {
+            let name = format!("transaction_{quantile}");
+            let metric = of_program::METRICS.iter().find(|metric| metric.name == name);
+            self.set(of(*metric.expect("each quantile has a metric")), latency);
         }
         self.programs.push(program);
     }
