@@ -179,6 +179,33 @@ fn memory_follows_a_thread_that_moves() {
     assert_eq!(threads.mm.parts.numa.tasks.get(threads.tasks[2]).preferred, Some(Node(1)));
 }
 
+/// Until 6.1 a page may be written as soon as it has migrated. Since then the first store takes another fault, at once if it
+/// was a store that made the page migrate.
+#[test]
+fn the_first_store_to_a_page_that_has_migrated_faults_from_6_2_on() {
+    let cases = [
+        ("mainline-6.1", true, [1, 0]),
+        ("mainline-6.1", false, [1, 0]),
+        ("numa-base", true, [2, 0]),
+        ("numa-base", false, [1, 1]),
+    ];
+    for (variant, stores, expected) in cases {
+        let mut threads = start(variant);
+        (0..PAGES).for_each(|page| threads.touch(0, page, true));
+        while threads.mm.parts.address_spaces.pte(threads.space, threads.start).lets(true) {
+            threads.tick(2, 8);
+        }
+        let faults = [stores, true].map(|write| {
+            let before = threads.count(Event::Pgfault);
+            threads.touch(2, 0, write);
+            threads.count(Event::Pgfault) - before
+        });
+        assert_eq!(threads.count(Event::NumaPagesMigrated), 1, "{variant}");
+        assert_eq!(faults, expected, "{variant}, stores: {stores}");
+        threads.validate();
+    }
+}
+
 /// Two threads of two nodes fault on a page at the same time: it migrates for the one, and the other is seen
 /// to share it.
 #[test]
