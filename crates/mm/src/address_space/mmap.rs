@@ -16,7 +16,7 @@ use crate::account::Category;
 use crate::address_space::huge_memory::policy::{Disabled, window};
 use crate::address_space::memory::Unmapped;
 use crate::kernel::{Kernel, Parts};
-use crate::lru::folio::FolioFlags;
+use crate::lru::folio::{FolioFlags, Folios};
 use crate::lru::memcontrol::Memcg;
 use crate::lru::policy::AddedBy;
 use crate::numa::scan::MmScan;
@@ -240,10 +240,7 @@ impl Parts {
                     entry.clear(Pte::PROT_NONE);
                     if !rights.has(VmFlags::WRITE) {
                         entry.clear(Pte::WRITE);
-                    } else if lets_store
-                        && entry.has(Pte::EXCLUSIVE)
-                        && entry.folio().is_some_and(|id| self.lrus.folios.flags[id].has(FolioFlags::DIRTY))
-                    {
+                    } else if lets_store && can_change_pte_writable(*entry, &self.lrus.folios) {
                         entry.set(Pte::WRITE);
                     }
                 }
@@ -295,4 +292,10 @@ impl Parts {
         self.address_spaces.mms[mm].directory.set(page, Some(table));
         self.address_spaces.mms[mm].directory.entry_of(table, page)
     }
+}
+
+/// Whether an entry in a private VMA that may be written can allow stores without a fault for each: its page is
+/// exclusive, and not clean, because a writable entry counts as dirty.
+pub(crate) fn can_change_pte_writable(entry: Pte, folios: &Folios) -> bool {
+    entry.has(Pte::EXCLUSIVE) && entry.folio().is_some_and(|id| folios.flags[id].has(FolioFlags::DIRTY))
 }

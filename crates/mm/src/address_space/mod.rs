@@ -21,7 +21,7 @@ pub mod huge_memory;
 mod maple_tree;
 pub mod memory;
 pub mod mlock;
-mod mmap;
+pub(crate) mod mmap;
 mod page_table;
 mod policy;
 mod rmap;

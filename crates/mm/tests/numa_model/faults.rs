@@ -123,6 +123,8 @@ impl Model {
             {
                 record.words[1] |= bit(kernel, pid);
             }
+            // can_change_pte_writable
+            held.write |= area.rights.write && held.is_own;
             area.rights.write && held.write
         };
         let is_bound = self.processes[process].area(page).unwrap().is_bound;
@@ -137,9 +139,8 @@ impl Model {
         if moves {
             self.folios[number].node = here;
             self.pages_migrated += 1;
-            if kernel >= Kernel::V6_12 {
-                self.folios[number].last = UNSET;
-            }
+            // Without pte_savedwrite the next store takes a fault, which forgets who touched the folio.
+            self.processes[process].pages.get_mut(&page).unwrap().write = false;
         }
         self.count(cpu, task, last, (self.folios[number].node, is_local, moves), may_write);
     }

@@ -27,6 +27,7 @@ use super::{InProgress, NumaBalancing, Rules, nanoseconds};
 use crate::ZoneType;
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::window;
+use crate::address_space::mmap::can_change_pte_writable;
 use crate::address_space::{MmId, Pte, PteNumber, VmFlags, Vpn};
 use crate::allocator::page::MigrateType;
 use crate::allocator::request::{Effort, Placement, Request};
@@ -244,8 +245,16 @@ impl Kernel<'_> {
         let number = vmas.find_id(page).expect("the page is in a VMA");
         note_access(&f, vmas.numab_mut(number), pid);
         let vma = &self.parts.address_spaces.mms[mm].vmas[number];
-        let may_write =
-            vma.flags.has(VmFlags::WRITE) && self.parts.address_spaces.page_tables[entry].has(Pte::WRITE);
+        let pte = &mut self.parts.address_spaces.page_tables[entry];
+        if policy::loses_write_permission(&f)
+            && vma.flags.has(VmFlags::WRITE)
+            && vma.is_private()
+            && can_change_pte_writable(*pte, &self.parts.lrus.folios)
+        {
+            // Of a large folio this one alone: the others take a fault each.
+            pte.set(Pte::WRITE);
+        }
+        let may_write = vma.flags.has(VmFlags::WRITE) && pte.has(Pte::WRITE);
         let shares = self.parts.lrus.folios[id].mapcount > 1 && vma.flags.has(VmFlags::SHARED);
         let may_execute = vma.flags.has(VmFlags::EXEC);
         let order = policy::turn_order(&f, self.parts.lrus.folios.flags[id].order());
