@@ -48,7 +48,7 @@ Examples:
   mmtwin explain kbuild --from 6.6 --to 6.12
   mmtwin explain page_fault1 --from 6.6 --to 6.18 --by change --orders 16
   mmtwin explain page_fault1 --from 6.6 --to 6.18 --every-release
-  mmtwin explain working-set-shift --from 6.1 --to 6.18 --metric score,file_read_rate
+  mmtwin explain working-set-shift-1g --from 6.1 --to 6.18 --metric score,file_read_rate
   mmtwin explain kbuild --from 6.12 --to my-patch
   mmtwin explain page_fault1 --from 6.18:pcp.auto_tuning=off --to 6.18 --json")]
 pub struct Arguments {

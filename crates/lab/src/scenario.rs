@@ -179,7 +179,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "hugetlb-8s", "hugetlb-vm252", "hugetlb-neighbour",
     "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
-    "kernel-build-3g", "working-set-shift", "noisy-neighbour", "burst-writer",
+    "kernel-build-3g", "working-set-shift", "working-set-shift-1g", "noisy-neighbour", "burst-writer",
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt", "kernbench", "specjbb", "tiered-kv", "xz-samples",
     "pid-filter",
     "equilibrium", "equilibrium-long", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",

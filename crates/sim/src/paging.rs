@@ -30,6 +30,7 @@ use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::memcontrol::Memcg;
 use mm::oom_kill::OomKill;
+use mm::prefetch::Foresight;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -116,6 +117,8 @@ struct PagingProgram {
     kswapds: Kswapds,
     /// For the contents of RAM disks and zram, and for memory in use from the start.
     held: HeldPages,
+    /// What threads will read and write next.
+    foresight: Foresight,
     transactions: Transactions,
     /// Settings still to be written, last first.
     changes: Vec<SettingChange>,
@@ -264,6 +267,7 @@ impl PagingProgram {
             io,
             kswapds: Kswapds::default(),
             held,
+            foresight: Foresight::default(),
             transactions: Transactions::default(),
             changes,
             shortage: Shortage::default(),
@@ -341,6 +345,7 @@ impl PagingProgram {
         };
         let is_private = matches!(operation, Operation::Compute { .. } | Operation::TransactionEnd);
         if !is_private && !system.may_share(cpu) {
+            self.foresee(system, operation);
             self.threads[thread].at = Some((operation, done));
             return Ok(Progress::NotYet);
         }
@@ -374,6 +379,15 @@ impl PagingProgram {
             Operation::Touch { pages, .. } => {
                 self.page_by_page(system, cpu, thread, (operation, done..pages))
             }
+        }
+    }
+
+    /// Prefetches for a read or write that waits until its CPU is the furthest behind: others run before that.
+    fn foresee(&mut self, system: &System, operation: Operation) {
+        if let Operation::Read { file, index, .. } | Operation::Write { file, index, .. } = operation {
+            let page = (index / self.page_size.parts()) as u32;
+            let file = self.files[file as usize].id;
+            system.mm.parts.foresee_reads(&mut self.foresight, file, &[page]);
         }
     }
 

@@ -32,7 +32,7 @@ macro_rules! scenarios {
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Name, GiB of files, GiB of private memory, threads.
-const EXPECTED: [(&str, f64, f64, usize); 14] = [
+const EXPECTED: [(&str, f64, f64, usize); 15] = [
     ("fio-zipf", 15.625, 0.015625, 32),
     ("fio-zipf-2g", 15.625, 0.015625, 32),
     ("fio-uniform", 12.0, 0.0, 12),
@@ -45,6 +45,7 @@ const EXPECTED: [(&str, f64, f64, usize); 14] = [
     ("mongodb-tpcc", 1.36 * 31.5 + 0.47, 4.0 + 1.95, 32),
     ("streaming-vs-hot", 129.0, 1.0, 7),
     ("working-set-shift", 12.0, 0.0, 8),
+    ("working-set-shift-1g", 3.0, 0.0, 8),
     ("noisy-neighbour", 3.0 + 256.0, 0.0, 8),
     ("burst-writer", 14.0, 0.0, 2),
     ("kernel-build-3g", 1300.0 / 1024.0, 1.99, 12),
@@ -64,6 +65,7 @@ fn scenarios_are_as_large_as_they_say() {
         "mongodb-tpcc",
         "streaming-vs-hot",
         "working-set-shift",
+        "working-set-shift-1g",
         "noisy-neighbour",
         "burst-writer",
         "kernel-build-3g",
