@@ -13,7 +13,7 @@ use crate::applicable_settings::{why_subsystem_unused, why_unused};
 use mm::SETTINGS;
 use mm::Settings;
 use mm::sysctl::Subsystem;
-use sim::{Run, name_and_features};
+use sim::{Run, Workload, name_and_features};
 
 /// The part of the memory manager that features of a mechanism are about.
 fn subsystem(mechanism: &str) -> Option<Subsystem> {
@@ -37,10 +37,11 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     match mechanism {
         // Other workloads have pools only if they are filled at boot.
         "hugetlb" if !has_pools(run) => {
-            why_unused(Subsystem::HugetlbPools, &["kernel-writes", "host"], "hugetlb-8s", kind)
+            why_unused(Subsystem::HugetlbPools, &["kernel-writes"], "hugetlb-8s", kind)
         }
         "hugetlb" => None,
         "mglru" if !settings.lru_gen.enabled => Some("lru_gen/enabled = 0, so the classic LRU runs".into()),
+        "numa" if run.machine.topology().nodes == 1 => Some("the machine has one node".into()),
         "numa" if !settings.numa.balancing && !settings.numa.tiering => {
             Some("kernel.numa_balancing = 0, so nothing is scanned".into())
         }
@@ -48,12 +49,19 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     }
 }
 
-/// Whether huge pages are taken at boot.
+/// Whether huge pages are taken at boot or by an operator.
 fn has_pools(run: &Run) -> bool {
-    let fills = |name: &String| {
-        SETTINGS.iter().any(|setting| setting.name == name && setting.acts_on == Subsystem::HugetlbPools)
+    let is_of_pools = |name: &str| match SETTINGS.iter().find(|setting| setting.name == name) {
+        Some(setting) => setting.acts_on == Subsystem::HugetlbPools,
+        // Files of single pools are no settings.
+        None => name.contains("hugepages"),
     };
-    run.settings.keys().any(fills)
+    let written = match &run.workload {
+        Workload::Host(host) => host.events.as_slice(),
+        _ => &[],
+    };
+    let mut files = written.iter().filter_map(|event| event.write.split_once('=')).map(|(file, _)| file);
+    run.settings.keys().any(|name| is_of_pools(name)) || files.any(|file| is_of_pools(file.trim()))
 }
 
 /// A sentence for each feature that was set by name and changes nothing in some of the runs.

@@ -5,7 +5,7 @@
 //!   socket-stream, replay
 //!   kernel-writes           resize pools of huge pages         zones, TLB flushes, failing allocations
 //!   mappings, long-running, fault in address spaces            zones, folio sizes, compaction, reclaim,
-//!   paging, numa, host                                         and further ones for each kind
+//!   numa, host                                                 and further ones for each kind
 //! ```
 //!
 //! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
@@ -34,23 +34,23 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Compaction, ADDRESS_SPACES, "equilibrium-direct"),
     heeded(Subsystem::Kcompactd, &["long-running"], "equilibrium-kcompactd"),
     heeded(Subsystem::Reclaim, ADDRESS_SPACES, "fio-zipf"),
-    heeded(Subsystem::Swap, &["long-running", "paging", "host"], "memcached-memtier"),
-    heeded(Subsystem::Writeback, &["paging", "host"], "burst-writer"),
-    heeded(Subsystem::Readahead, &["paging", "host"], "burst-writer"),
-    heeded(Subsystem::Demotion, &["paging", "numa", "host"], "tiered-kv"),
+    heeded(Subsystem::Swap, &["long-running", "host"], "memcached-memtier"),
+    heeded(Subsystem::Writeback, &["host"], "burst-writer"),
+    heeded(Subsystem::Readahead, &["host"], "burst-writer"),
+    heeded(Subsystem::Demotion, &["numa", "host"], "tiered-kv"),
     heeded(Subsystem::NumaBalancing, &["numa", "host"], "numa01"),
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
     heeded(Subsystem::FailPageAlloc, &["kernel-writes"], "hugetlb-8s"),
     heeded(Subsystem::TlbFlushes, &["kernel-writes", "numa", "host"], "hugetlb-8s"),
     heeded(
         Subsystem::VmstatWorkers,
-        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "paging", "numa", "host"],
+        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "numa", "host"],
         "kbuild",
     ),
 ];
 
 /// Kinds of workloads whose processes have page tables.
-const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "paging", "numa", "host"];
+const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "numa", "host"];
 
 /// Why a setting does not affect workloads of a kind; `None` if it does.
 pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {

@@ -20,6 +20,7 @@
 //! A [`Run`] is one scenario with everything decided: variant, seed, machine profile, settings. What is wrong with it is said
 //! here with the scenario's name.
 
+mod former;
 mod parse;
 
 pub use parse::{parse_program, wrong_value};
@@ -27,13 +28,12 @@ pub use parse::{parse_program, wrong_value};
 use crate::applicable_settings::why_not_applicable;
 use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
-use mm::{Series, SettingError, Settings};
+use mm::{Series, SettingError};
 use sim::numa::NumaThreads;
 use sim::{KernelChoice, KernelError, Misfit, Run, TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use workload::demand::spec::SettingChange;
 use workload::keys::Bounds;
 use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
@@ -284,16 +284,6 @@ impl Scenario {
         let of_base = tree.map(|tree| tree.of_base(variant));
         let choice = KernelChoice::parse(&self.series, of_base.as_deref().unwrap_or(variant))?;
         let settings = choice.settings(machine.page_size, &self.settings, changes)?;
-        if let Workload::Paging(paging) = &self.workload {
-            for (at, SettingChange { setting, value, .. }) in paging.changes.iter().enumerate() {
-                Settings::new(machine.page_size).set(setting, value).map_err(|error| {
-                    let expected = format!("a setting with a value that it takes: {error}");
-                    let value = format!("{setting}={value}");
-                    let wrong = WrongValue::new(format!("workload.changes[{at}]"), value, expected);
-                    self.refuse(Misfit::OutOfRange(wrong))
-                })?;
-            }
-        }
         for name in changes.keys() {
             if let Some(reason) = why_not_applicable(name, self.workload.kind()) {
                 return Err(ScenarioError::NotApplicable {

@@ -100,13 +100,13 @@ fn what_was_recorded_in_pages_of_4_kib_is_refused() {
 /// Random reads of 4 KiB from a file on a machine with larger pages: each brings in a whole page.
 #[test]
 fn files_come_in_pages_of_the_machine() {
-    let workload = r#"
+    let keys = r#"
         files = "nvme"
         swap = "zram"
         swap_mib = 256
-        cgroup_max_mib = [128]
         milliseconds = 100
     "#;
+    let workload = format!("{keys}{}", paging_scenario::cgroup("limited", 128));
     let readers = r#"
         threads = 4
         object = "file"
@@ -121,7 +121,8 @@ fn files_come_in_pages_of_the_machine() {
         write = true
         pattern = { kind = "uniform" }
     "#;
-    let scenario = paging_scenario::scenario("i7-9700", workload, &[readers, writers]);
+    let scenario =
+        paging_scenario::scenario("i7-9700", &workload, &[("limited", readers), ("limited", writers)]);
     let results = PageSize::ALL.map(|size| {
         let machine = Profile { page_size: size, ..load_machine("i7-9700").unwrap() };
         sim::run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()

@@ -65,7 +65,7 @@ const EXTREMES: &[&str] = &[
 
 /// A number in a TOML text.
 struct Number {
-    /// Its key, such as `workload.demand.groups[0].mib`.
+    /// Its key, such as `workload.programs[0].program.groups[0].mib`.
     key: String,
     place: Range<usize>,
 }

@@ -5,12 +5,13 @@ mod paging_scenario;
 use lab::scenario::{Scenario, load_machine};
 use machine::storage::DeviceFigures;
 use mm::Event;
+use paging_scenario::cgroup;
 use sim::outcome::Outcome;
 use sim::run;
 use sim::{Workload, metric};
 use std::collections::BTreeMap;
 use workload::demand::groups::AccessGroups;
-use workload::demand::spec::DemandSpec;
+use workload::tasks::ProgramSpec;
 
 /// Threads that access `mib` MiB of an object, at random or sequentially, with memory for `limit_mib`.
 fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, limit_mib: u64) -> Outcome {
@@ -19,9 +20,10 @@ fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, 
         files = "{files}"
         swap = "nvme"
         swap_mib = 1024
-        cgroup_max_mib = [{limit_mib}]
         milliseconds = 200
-        "#
+        {}
+        "#,
+        cgroup("limited", limit_mib)
     );
     let group = format!(
         r#"
@@ -34,7 +36,7 @@ fn outcome_of(files: &str, threads: u32, object: &str, pattern: &str, mib: u64, 
         "#,
         object == "memory"
     );
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group]);
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[("limited", &group)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
 }
@@ -101,9 +103,10 @@ fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
         files = "ramdisk"
         swap = "zram"
         swap_mib = 1024
-        cgroup_max_mib = [{limit_mib}]
         milliseconds = 10000
-        "#
+        {}
+        "#,
+        cgroup("limited", limit_mib)
     );
     let idle = r#"
         threads = 1
@@ -121,7 +124,8 @@ fn cycle(variant: &str, limit_mib: u64) -> (f64, u64, u64) {
         advice = "random"
         start_milliseconds = 300
         "#;
-    let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[idle, reader]);
+    let scenario =
+        paging_scenario::scenario("epyc-7k62-vm", &workload, &[("limited", idle), ("limited", reader)]);
     let machine = load_machine("epyc-7k62-vm").unwrap();
     let outcome = run(&scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
     let count = |event| outcome.counters.get(event);
@@ -157,12 +161,8 @@ fn a_distance_that_fits_beside_idle_memory_finds_it() {
 /// Eight readers in two memcgs. Returns, for each second, the pages in the page cache and in generations.
 fn readers_of_two_groups(more: &str) -> Vec<(f64, f64)> {
     let workload = format!("files = \"nvme\"\nmilliseconds = 3000\n{more}");
-    let group = |cgroup| {
-        format!(
-            "threads = 4\ncgroup = {cgroup}\nobject = \"file\"\nmib = 256\nshared = true\npattern = {{ kind = \"uniform\" }}"
-        )
-    };
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[&group(0), &group(1)]);
+    let group = "threads = 4\nobject = \"file\"\nmib = 256\nshared = true\npattern = { kind = \"uniform\" }";
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[("one", group), ("other", group)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let outcome = run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap();
     let at = |second: f64, is: &dyn Fn(&str) -> bool| {
@@ -177,38 +177,47 @@ fn readers_of_two_groups(more: &str) -> Vec<(f64, f64)> {
 
 #[test]
 fn a_group_is_limited_by_those_that_it_is_in() {
-    let free = readers_of_two_groups("");
+    let tree = |other_is_below: bool| {
+        let below = |is_below| if is_below { "parent = \"above\"\n" } else { "" };
+        let all = [cgroup("above", 64), cgroup("one", 1024), below(true).into(), cgroup("other", 1024)];
+        format!("{}{}", all.concat(), below(other_is_below))
+    };
+    let free = readers_of_two_groups(&[cgroup("one", 1024), cgroup("other", 1024)].concat());
     assert!(free[2].0 > 100_000.0, "{free:?}");
-    let limited = readers_of_two_groups("cgroup_parent = [2, 2]\ncgroup_max_mib = [1024, 1024, 64]");
+    let limited = readers_of_two_groups(&tree(true));
     assert!(limited[2].0 <= 16384.0 && limited[2].0 > 15000.0, "{limited:?}");
-    let apart = readers_of_two_groups("cgroup_parent = [2]\ncgroup_max_mib = [1024, 1024, 64]");
+    let apart = readers_of_two_groups(&tree(false));
     assert!(apart[2].0 > 60_000.0, "{apart:?}");
 }
 
 #[test]
 fn settings_change_while_programs_run() {
-    let change = "[[workload.changes]]\nmilliseconds = 1500\nsetting = \"lru_gen/enabled\"\nvalue = \"0\"";
-    let [before, after, later] = readers_of_two_groups(change)[..] else { unreachable!("three seconds") };
+    let event = "[[workload.events]]\nmilliseconds = 1500\nwrite = \"lru_gen/enabled=0\"";
+    let all = [&cgroup("one", 1024), &cgroup("other", 1024), event].concat();
+    let [before, after, later] = readers_of_two_groups(&all)[..] else { unreachable!("three seconds") };
     assert!(before.1 > 0.9 * before.0, "{before:?}");
     assert!(after.0 >= before.0 && after.1 == 0.0 && later.1 == 0.0, "{after:?}, {later:?}");
 }
 
 #[test]
-fn a_change_of_a_setting_that_there_is_not_is_refused() {
-    let changes = "files = \"nvme\"\nmilliseconds = 1\n[[workload.changes]]\nmilliseconds = 0\nsetting = \"vm.swapiness\"\nvalue = \"1\"";
+fn a_write_to_a_setting_that_there_is_not_is_refused() {
+    let events = "files = \"nvme\"\nmilliseconds = 1\n[[workload.events]]\nmilliseconds = 0\nwrite = \"vm.swapiness=1\"";
     let group = "threads = 1\nobject = \"file\"\nmib = 1\npattern = { kind = \"uniform\" }";
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", changes, &[group]);
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", events, &[("", group)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
-    let error = scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap_err().to_string();
-    assert!(error.contains("workload.changes[0]") && error.contains("vm.swappiness"), "{error}");
+    let error =
+        run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("workload.events[0].write") && error.contains("vm.swappiness"), "{error}");
 }
 
 /// Two programs that write as fast as they can, with `limits` MiB for their memcg and a limit of `bytes`
 /// dirty on the machine.
-fn writers(limits: &[u64], bytes: &str) -> Outcome {
-    let workload = format!("files = \"sata-ssd\"\ncgroup_max_mib = {limits:?}\nmilliseconds = 2000");
+fn writers(limit_mib: Option<u64>, bytes: &str) -> Outcome {
+    let limited = limit_mib.map_or(String::new(), |mib| cgroup("limited", mib));
+    let workload = format!("files = \"sata-ssd\"\nmilliseconds = 2000{limited}");
     let group = "threads = 2\nobject = \"file\"\nmib = 4096\npattern = { kind = \"sequential\" }\npages = 16\nwrite = true";
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[group]);
+    let place = if limit_mib.is_some() { "limited" } else { "" };
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", &workload, &[(place, group)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let settings = [("vm.dirty_bytes", bytes), ("vm.dirty_background_bytes", "1")];
     let settings = BTreeMap::from(settings.map(|(name, value)| (name.to_string(), value.to_string())));
@@ -230,7 +239,7 @@ fn writers_get_what_the_disk_writes_and_no_more_is_dirty_than_may_be() {
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let figure = machine.figures().into_iter().find(|(key, _)| key == "devices.sata-ssd.write_mb_per_second");
     let pages_a_second = figure.unwrap().1.value * 1e6 / 4096.0;
-    let outcome = writers(&[], "67108864");
+    let outcome = writers(None, "67108864");
     let written = outcome.get(metric::NR_WRITTEN).unwrap() / 2.0;
     assert!(
         (written / pages_a_second - 1.0).abs() < 0.05,
@@ -245,7 +254,7 @@ fn writers_get_what_the_disk_writes_and_no_more_is_dirty_than_may_be() {
 #[test]
 fn a_group_that_is_all_dirty_waits_for_its_flusher() {
     // The limit is 1024 pages, less than may be in flight at once.
-    let outcome = writers(&[4], "4294967296");
+    let outcome = writers(Some(4), "4294967296");
     assert!(outcome.get(metric::NR_WRITTEN).unwrap() > 10_000.0);
     assert_eq!(outcome.counters.get(Event::OomKill), 0);
 }
@@ -255,8 +264,8 @@ fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
     let scenario = Scenario::load("mysql-readonly").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
     let mut short = scenario.run("mglru-6.5", 1, &machine, &BTreeMap::new()).unwrap();
-    if let Workload::Paging(paging) = &mut short.workload {
-        (paging.warm_milliseconds, paging.milliseconds) = (0, 50);
+    if let Workload::Host(host) = &mut short.workload {
+        (host.warm_milliseconds, host.milliseconds) = (0, 50);
     }
     let outcome = run(&short).unwrap();
     let (queries, score) = (outcome.get(metric::QUERY_RATE).unwrap(), outcome.get(metric::SCORE).unwrap());
@@ -281,7 +290,8 @@ fn a_run_ends_with_its_last_thread() {
         let workload = format!("files = \"ramdisk\"\nmilliseconds = {milliseconds}");
         let group =
             |mib| format!("threads = 1\nobject = \"memory\"\nmib = {mib}\npattern = {{ kind = \"once\" }}");
-        let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[&group(8), &group(64)]);
+        let scenario =
+            paging_scenario::scenario("epyc-7k62-vm", &workload, &[("", &group(8)), ("", &group(64))]);
         let machine = load_machine("epyc-7k62-vm").unwrap();
         run(&scenario.run("mglru-6.7", 1, &machine, &BTreeMap::new()).unwrap()).unwrap()
     };
@@ -302,11 +312,11 @@ fn a_transaction_does_not_begin_before_its_thread() {
         let group = format!(
             "threads = 1\nobject = \"file\"\nmib = 16\npattern = {{ kind = \"uniform\" }}\nstart_milliseconds = {start}"
         );
-        let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[&group]);
+        let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[("", &group)]);
         let machine = load_machine("epyc-7k62-32g").unwrap();
         let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::new()).unwrap();
-        if let Workload::Paging(paging) = &mut run_of.workload {
-            paging.warm_milliseconds = 5000;
+        if let Workload::Host(host) = &mut run_of.workload {
+            host.warm_milliseconds = 5000;
         }
         run(&run_of).unwrap()
     };
@@ -325,11 +335,12 @@ fn a_transaction_does_not_begin_before_its_thread() {
 /// A memcg of 64 MiB with 56 MiB of page cache that may stay dirty, in which another process then needs 32
 /// MiB. Returns pages written, processes killed, and the notes.
 fn dirty_group(variant: &str) -> (f64, u64, Vec<String>) {
-    let workload = "files = \"sata-ssd\"\ncgroup_max_mib = [64]\nmilliseconds = 10000";
+    let workload = format!("files = \"sata-ssd\"\nmilliseconds = 10000{}", cgroup("small", 64));
     let writer =
         "threads = 1\nobject = \"file\"\nmib = 56\nwrite = true\npattern = { kind = \"once\" }\npages = 8";
     let late = "threads = 1\nobject = \"memory\"\nmib = 32\nwrite = true\npattern = { kind = \"once\" }\nstart_milliseconds = 3000";
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[writer, late]);
+    let scenario =
+        paging_scenario::scenario("epyc-7k62-32g", &workload, &[("small", writer), ("small", late)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let settings = [
         ("vm.dirty_ratio", "95"),
@@ -350,7 +361,10 @@ fn dirty_pages_are_written_for_reclaim_where_the_release_does_so_or_a_process_go
     for variant in ["mainline-6.1", "mainline-6.7", "mainline-6.12"] {
         let (written, killed, notes) = dirty_group(variant);
         assert_eq!((written, killed, notes.len()), (0.0, 1, 1), "{variant}");
-        assert!(notes[0].contains("memory.max of 64.0 MiB") && notes[0].contains("process 1"), "{notes:?}");
+        assert!(
+            notes[0].contains("memory.max of 64.0 MiB") && notes[0].contains("a process of program-1"),
+            "{notes:?}"
+        );
     }
 }
 
@@ -365,20 +379,23 @@ fn writes_beside_a_heavy_writer<const N: usize>(variant: &str, seconds: [u64; N]
     disk.write_mb_per_second.value = 0.262_144;
     (disk.write_iops_one.value, disk.write_iops_many.value) = (60.0, 64.0);
     let writer = "threads = 1\nobject = \"file\"\nwrite = true\nnew_file = true\npattern = { kind = \"sequential\" }\npages = 1";
-    let heavy = format!("{writer}\ncgroup = 0\nmib = 1024\nbackground = true");
-    let light = format!("{writer}\ncgroup = 1\nmib = 256\nstart_milliseconds = 60000");
+    let heavy = format!("{writer}\nmib = 1024\nbackground = true");
+    let light = format!("{writer}\nmib = 256\nstart_milliseconds = 60000");
     let settings = [("vm.dirty_bytes", "33554432"), ("vm.dirty_background_bytes", "16777216")];
     let settings = BTreeMap::from(settings.map(|(name, value)| (name.to_string(), value.to_string())));
     seconds.map(|seconds| {
-        let workload =
-            format!("files = \"sata-ssd\"\ncgroup_parent = [-1, -1]\nmilliseconds = {}", seconds * 1000);
-        let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &[&heavy, &light]);
+        let cgroups = "[[workload.cgroups]]\nname = \"heavy\"\n[[workload.cgroups]]\nname = \"light\"";
+        let workload = format!("files = \"sata-ssd\"\nmilliseconds = {}\n{cgroups}", seconds * 1000);
+        let programs = [("heavy", &*heavy), ("light", &*light)];
+        let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &programs);
         let mut run_of = scenario.run(variant, 1, &machine, &settings).unwrap();
-        if let Workload::Paging(paging) = &mut run_of.workload {
-            paging.warm_milliseconds = 60_000;
-            if let DemandSpec::Groups(AccessGroups { groups }) = &mut paging.demand {
-                groups[0].compute_ns.value = 2000.0;
-                groups[1].compute_ns.value = 8e6;
+        if let Workload::Host(host) = &mut run_of.workload {
+            host.warm_milliseconds = 60_000;
+            for (program, nanoseconds) in host.programs.iter_mut().zip([2000.0, 8e6]) {
+                let ProgramSpec::Groups(AccessGroups { groups }) = &mut program.program else {
+                    panic!("groups")
+                };
+                groups[0].compute_ns.value = nanoseconds;
             }
         }
         run(&run_of).unwrap().get(metric::TRANSACTIONS).unwrap()
@@ -412,12 +429,16 @@ fn one_process_is_killed_and_others_go_on() {
     let large =
         "threads = 2\nobject = \"memory\"\nmib = 2200\nwrite = true\npattern = { kind = \"uniform\" }";
     let small = "threads = 1\nobject = \"file\"\nmib = 200\nshared = true\npattern = { kind = \"uniform\" }";
-    let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[large, small]);
+    let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[("", large), ("", small)]);
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let settings = BTreeMap::from([("lru_gen/min_ttl_ms".to_string(), "5000".to_string())]);
     let outcome = run(&scenario.run("mainline-6.12", 1, &machine, &settings).unwrap()).unwrap();
     assert_eq!(outcome.counters.get(Event::OomKill), 1, "{:?}", outcome.notes);
-    assert!(outcome.notes[0].contains("lru_gen/min_ttl_ms; killed: process 0"), "{:?}", outcome.notes);
+    assert!(
+        outcome.notes[0].contains("lru_gen/min_ttl_ms; killed: a process of program-0"),
+        "{:?}",
+        outcome.notes
+    );
     // The reader of the file continues to the end.
     assert_eq!(outcome.virtual_seconds, 8.0);
     let [.., before, last] = [6.0, 7.0, 8.0].map(|second| {

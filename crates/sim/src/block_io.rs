@@ -21,6 +21,7 @@ use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
+use mm::prefetch::Foresight;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -82,6 +83,8 @@ pub(crate) struct BlockIo {
     request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     costs: PagingCosts,
+    /// What threads will read and write next.
+    foresight: Foresight,
     /// Bytes read from the device of files since [`Self::start_measuring`].
     file_bytes_read: u64,
     /// The flushers, whose requests complete with the others.
@@ -116,6 +119,7 @@ impl BlockIo {
             request: Vec::new(),
             completions: BinaryHeap::new(),
             costs: system.machine.costs.paging(),
+            foresight: Foresight::default(),
             file_bytes_read: 0,
             flushers: Flushers::default(),
         }
@@ -246,6 +250,13 @@ impl BlockIo {
     /// Charges for entering and leaving a read or write call.
     pub fn begin_write_call(&self, system: &mut System, cpu: Cpu) {
         system.machine.charge(cpu, Category::FileWrite, self.costs.file_read_call);
+    }
+
+    /// Prefetches for a read or write at `part`, in pages of 4 KiB, that waits until its CPU is the furthest behind: others run
+    /// before that.
+    pub fn foresee(&mut self, system: &System, file: FileId, part: u64) {
+        let page = (part / self.page_size.parts()) as u32;
+        system.mm.parts.foresee_reads(&mut self.foresight, file, &[page]);
     }
 
     /// Makes a read call of a task in `memcg`: copies cached pages and submits reads for missing ones. `parts` is the range in

@@ -35,7 +35,9 @@ pub enum RunError {
         machine: String,
     },
     /// Reclaim found nothing, and the OOM killer would have no victim.
-    #[error("out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib")]
+    #[error(
+        "out of memory, the kernel would kill a process; add memory, swap or a larger max_mib of a cgroup"
+    )]
     OutOfMemory,
     /// The kernel's decisions are those of a kernel tree, which this process has not loaded.
     #[error("{variant}: its decisions come from a kernel tree; such runs are made in a process of their own")]

@@ -56,7 +56,6 @@ impl Workload {
                 )
             }
             Workload::Numa(w) => w.program.check().map_err(|wrong| wrong.within("workload.program")),
-            Workload::Paging(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::Mappings(w) if w.program.recordings() == 0 => {
@@ -128,11 +127,7 @@ fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfi
 fn has_any_page_size(workload: &Workload) -> bool {
     matches!(
         workload,
-        Workload::PageFault(_)
-            | Workload::Paging(_)
-            | Workload::LongRunning(_)
-            | Workload::Mappings(_)
-            | Workload::Host(_)
+        Workload::PageFault(_) | Workload::LongRunning(_) | Workload::Mappings(_) | Workload::Host(_)
     )
 }
 
@@ -169,7 +164,6 @@ impl Run {
                     },
                 )
             }
-            Workload::Paging(w) => check_devices(machine, (&w.files, w.swap.as_ref()), w.held_mib),
             Workload::Host(w) => w.check_fit(machine),
             Workload::Numa(w) => w.check_fit(machine),
             Workload::Mappings(w) => self.check_seed(&w.program),

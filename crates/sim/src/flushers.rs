@@ -61,6 +61,11 @@ impl Flushers {
         }
     }
 
+    /// Whether a flusher is on `cpu`, running or waiting.
+    pub fn are_on(&self, cpu: Cpu) -> bool {
+        self.running.iter().any(|running| running.cpu == cpu)
+    }
+
     pub fn are_running(&self) -> bool {
         !self.running.is_empty()
     }

@@ -29,6 +29,11 @@ impl Kswapds {
         }
     }
 
+    /// Whether a kswapd runs on `cpu`.
+    pub fn are_on(&self, cpu: Cpu) -> bool {
+        self.0.iter().flatten().any(|(_, at)| *at == cpu)
+    }
+
     /// Runs one step of the kswapd on `cpu`. Returns whether there is one.
     pub fn step(&mut self, system: &mut System, cpu: Cpu) -> bool {
         let on_cpu = |place: &&mut Option<(Kswapd, Cpu)>| place.as_ref().is_some_and(|(_, at)| *at == cpu);

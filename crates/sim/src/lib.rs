@@ -31,7 +31,6 @@ mod oom;
 pub mod outcome;
 pub mod page_cache;
 pub mod page_fault;
-pub mod paging;
 pub mod progress;
 mod random;
 pub mod readahead;
@@ -103,7 +102,6 @@ pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> 
         Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
         Workload::KernelWrites(spec) => kernel_writes::run(boot, spec),
-        Workload::Paging(spec) => paging::run(boot, spec),
         Workload::Numa(spec) => numa::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Mappings(spec) => mappings::run(boot, spec),

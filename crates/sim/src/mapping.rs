@@ -8,7 +8,7 @@
 //! ```
 
 use crate::System;
-use machine::{Cpu, Node};
+use machine::{Cpu, Node, PageSize};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
@@ -50,4 +50,9 @@ pub(crate) fn bind(system: &mut System, task: TaskId, node: Option<Node>) {
         migrate_on_referencing_node: false,
     });
     system.mm.parts.numa.set_mempolicy(task, policy);
+}
+
+/// Converts demand in pages of 4 KiB to pages of this size.
+pub(crate) fn pages_of(page_size: PageSize, parts: u64) -> u64 {
+    page_size.pages_of_parts(0..parts).end
 }

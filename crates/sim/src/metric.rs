@@ -156,18 +156,14 @@ macro_rules! metrics {
 
 /// Workloads that allocate and free pages on a system whose CPU time is accounted.
 const ALLOCATOR: &[&str] =
-    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "paging", "numa", "host"];
+    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "numa", "host"];
 /// Workloads that can be a kernel build, and end.
-const BUILDS: &[&str] = &["kbuild", "paging"];
+const BUILDS: &[&str] = &["kbuild", "host"];
 /// Workloads that do the same over and over.
-const SCORED: &[&str] = &["page-fault", "socket-stream", "paging", "numa", "host"];
+const SCORED: &[&str] = &["page-fault", "socket-stream", "numa", "host"];
 const PAGE_FAULT: &[&str] = &["page-fault"];
 const SOCKET_STREAM: &[&str] = &["socket-stream"];
 const KERNEL_WRITES: &[&str] = &["kernel-writes"];
-/// Workloads with a page cache and swap.
-const PAGING: &[&str] = &["paging", "host"];
-/// Such workloads of one program.
-const ONE_PAGING: &[&str] = &["paging"];
 /// Workloads whose threads use memory of several nodes.
 const NODES: &[&str] = &["numa", "host"];
 const NUMA: &[&str] = &["numa"];
@@ -242,15 +238,15 @@ metrics! {
         "longest latency of a request of the service";
     SERVICE_REQUESTS, "service_requests", "service requests", Count, "requests", Neutral, KERNEL_WRITES,
         "requests that the service has completed";
-    TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, PAGING,
+    TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, HOST,
         "transactions that clients have completed";
-    TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, PAGING,
+    TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, HOST,
         "virtual time of completed transactions, summed over clients";
-    TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, PAGING,
+    TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, HOST,
         "completed transactions by the time in transactions: the rate of one client";
-    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, ONE_PAGING,
+    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, HOST,
         "queries answered a second of virtual time";
-    DURATION, "duration", "duration", Time, "s", Neutral, ONE_PAGING,
+    DURATION, "duration", "duration", Time, "s", Neutral, HOST,
         "virtual time from the first transaction to the end of the last";
     ELAPSED, "elapsed", "elapsed", Time, "s", Lower, NUMA,
         "virtual time from the start of a program to its end";
@@ -264,51 +260,51 @@ metrics! {
         "hint faults whose page was on the thread's node, of all";
     AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, NUMA,
         "updates, hint faults and migrations, weighed as mmtests does";
-    FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, PAGING,
+    FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, HOST,
         "what the device of files has read, a second of virtual time";
-    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", Ratio, "pages", Lower, PAGING,
+    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", Ratio, "pages", Lower, HOST,
         "pages read again that had been evicted, an operation or transaction done";
-    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", Count, "pages", Neutral, PAGING,
+    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", Count, "pages", Neutral, HOST,
         "pages of files read again that had been evicted";
-    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", Count, "pages", Neutral, PAGING,
+    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", Count, "pages", Neutral, HOST,
         "anonymous pages read again that had been evicted";
-    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", Count, "pages", Neutral, PAGING,
+    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", Count, "pages", Neutral, HOST,
         "refaulted pages of files that became active at once";
-    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", Count, "pages", Neutral, PAGING,
+    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", Count, "pages", Neutral, HOST,
         "refaulted anonymous pages that became active at once";
-    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", Count, "pages", Neutral, PAGING,
+    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", Count, "pages", Neutral, HOST,
         "refaulted pages of files that had been part of the working set";
-    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", Count, "pages", Neutral, PAGING,
+    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", Count, "pages", Neutral, HOST,
         "refaulted anonymous pages that had been part of the working set";
-    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", Count, "nodes", Neutral, PAGING,
+    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", Count, "nodes", Neutral, HOST,
         "nodes of files that hold nothing but shadows, at the end";
-    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", Count, "nodes", Neutral, PAGING,
+    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", Count, "nodes", Neutral, HOST,
         "nodes of files freed that held nothing but shadows";
-    PSWPIN, "pswpin", "pswpin", Count, "pages", Neutral, PAGING,
+    PSWPIN, "pswpin", "pswpin", Count, "pages", Neutral, HOST,
         "pages read from swap";
-    PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, PAGING,
+    PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, HOST,
         "pages written to swap";
-    NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, PAGING,
+    NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, HOST,
         "pages of files that became dirty";
-    NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, PAGING,
+    NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, HOST,
         "pages that flushers and reclaim have written";
-    MEM_TOTAL, "mem_total", "memory, total", Memory, "MiB", Neutral, PAGING,
+    MEM_TOTAL, "mem_total", "memory, total", Memory, "MiB", Neutral, HOST,
         "memory of the machine, as free(1) prints it at the end";
-    MEM_USED, "mem_used", "memory, used", Memory, "MiB", Neutral, PAGING,
+    MEM_USED, "mem_used", "memory, used", Memory, "MiB", Neutral, HOST,
         "total less free, buffers and page cache, at the end";
-    MEM_FREE, "mem_free", "memory, free", Memory, "MiB", Neutral, PAGING,
+    MEM_FREE, "mem_free", "memory, free", Memory, "MiB", Neutral, HOST,
         "memory in free lists at the end";
     MEM_SHARED, "mem_shared", "memory, shared", Memory, "MiB", Neutral, PUBLISHED,
         "shared memory and tmpfs at the end";
-    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", Memory, "MiB", Neutral, PAGING,
+    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", Memory, "MiB", Neutral, HOST,
         "buffers, page cache and reclaimable slabs at the end";
-    MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher, PAGING,
+    MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher, HOST,
         "what new programs could have without swapping, by the kernel's estimate, at the end";
-    SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral, PAGING,
+    SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral, HOST,
         "swap space";
-    SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral, PAGING,
+    SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral, HOST,
         "swap space in use at the end";
-    SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, PAGING,
+    SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, HOST,
         "swap space that is free at the end";
     RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, MAPPINGS,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";

@@ -28,7 +28,6 @@ use mm::Decisions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use workload::demand::spec::Paging;
 use workload::threads::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
 
@@ -45,8 +44,6 @@ workload::kinds! {
         "replay" Replay(Replay),
         /// Writes to files of the kernel, such as sysctls.
         "kernel-writes" KernelWrites(KernelWrites),
-        /// Programs that run out of memory.
-        "paging" Paging(Paging),
         /// Threads on several nodes, for NUMA balancing.
         "numa" Numa(NumaThreads),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
@@ -126,7 +123,6 @@ impl Workload {
     /// All figures (values with a source) of the workload and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
-            Workload::Paging(w) => return w.figures_mut(),
             Workload::Host(w) => return w.figures_mut(),
             Workload::Numa(w) => return w.program.figures_mut(),
             Workload::Kbuild(w) => {

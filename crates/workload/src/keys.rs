@@ -76,8 +76,6 @@ pub const TIMES: Bounds = Bounds::new(1.0, 1e9, "more than ten days have room fo
 pub const UNITS: Bounds = Bounds::new(1.0, 1e7, "some thirty builds of everything that Linux has");
 /// Of how much faster a program is than when it was recorded.
 pub const INTENSITY: Bounds = Bounds::new(1e-3, 1e3, "a thousand times slower or faster");
-/// Of control groups, by their numbers.
-pub const GROUPS: Bounds = Bounds::new(0.0, 999.0, "more nobody describes by number");
 
 /// What numbers a key takes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -260,6 +260,25 @@ impl Program {
         &self.layout
     }
 
+    /// Queries of a transaction, if the benchmark counts both.
+    pub fn queries_per_transaction(&self) -> Option<u32> {
+        match &self.generator {
+            Generator::Demand { demand, .. } => demand.queries_per_transaction(),
+            Generator::Threads(_) | Generator::Listed(_) => None,
+        }
+    }
+
+    /// Whether it is a build, which takes as long as its last process.
+    pub fn is_build(&self) -> bool {
+        let Generator::Demand { demand, .. } = &self.generator else { return false };
+        matches!(**demand, spec::Program::KernelBuild(_))
+    }
+
+    /// Whether its processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
+    pub fn stays(&self) -> bool {
+        matches!(self.generator, Generator::Demand { .. })
+    }
+
     /// A caveat to print with the results.
     pub fn note(&self) -> Option<&str> {
         match &self.generator {

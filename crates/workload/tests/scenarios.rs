@@ -4,23 +4,25 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
-use workload::demand::spec::Paging;
-use workload::demand::{Demand, Operation, PAGE_SIZE};
+use workload::demand::PAGE_SIZE;
+use workload::tasks::{Operation, ProgramSpec};
 
 #[derive(Deserialize)]
 struct Scenario {
     machine: String,
-    workload: toml::Table,
+    workload: Host,
 }
 
-/// The workload of a scenario, without `kind`.
-fn paging(text: &str) -> (String, Paging) {
-    let mut scenario: Scenario = toml::from_str(text).unwrap();
-    assert_eq!(
-        scenario.workload.remove("kind").and_then(|kind| kind.as_str().map(String::from)).unwrap(),
-        "paging"
-    );
-    (scenario.machine, scenario.workload.try_into().unwrap())
+#[derive(Deserialize)]
+struct Host {
+    files: String,
+    swap: Option<String>,
+    programs: Vec<HostProgram>,
+}
+
+#[derive(Deserialize)]
+struct HostProgram {
+    program: ProgramSpec,
 }
 
 macro_rules! scenarios {
@@ -72,37 +74,43 @@ fn scenarios_are_as_large_as_they_say() {
     ];
     for ((name, text), (expected, files, memory, threads)) in scenarios.into_iter().zip(EXPECTED) {
         assert_eq!(name, expected);
-        let (machine, mut paging) = paging(text);
-        paging.check().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(paging.figures_mut().iter().all(|(_, figure)| figure.range.is_some()), "{name}: no range");
+        let Scenario { machine, workload } = toml::from_str(text).unwrap();
         let machine = std::fs::read_to_string(format!("../../machines/{machine}.toml")).unwrap();
         let machine = machine::Profile::parse(&machine).unwrap();
-        assert!(machine.device(&paging.files).is_some(), "{name}");
-        assert!(paging.swap.iter().all(|swap| machine.device(swap).is_some()), "{name}");
-        let mut program = paging.demand.start(Pcg64Mcg::seed_from_u64).unwrap();
-        let layout = program.layout().clone();
+        assert!(machine.device(&workload.files).is_some(), "{name}");
+        assert!(workload.swap.iter().all(|swap| machine.device(swap).is_some()), "{name}");
+        let (mut file, mut private, mut running) = (0, 0, 0);
+        for HostProgram { program: mut spec } in workload.programs {
+            spec.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(spec.figures_mut().iter().all(|(_, figure)| figure.range.is_some()), "{name}: no range");
+            let mut program = spec.start(8, Pcg64Mcg::seed_from_u64).unwrap();
+            let layout = program.layout().clone();
+            file += layout.files.iter().map(|file| file.pages).sum::<u64>();
+            private += layout.processes.iter().flat_map(|process| &process.areas).sum::<u64>();
+            running += layout.threads.len();
+            for step in 0..20_000 {
+                let thread = step % layout.threads.len();
+                match program.next(thread, 0) {
+                    Some(
+                        Operation::Read { file, index, pages } | Operation::Write { file, index, pages },
+                    ) => {
+                        assert!(index + u64::from(pages) <= layout.files[file as usize].pages, "{name}");
+                    }
+                    Some(Operation::Access { area, first, pages, .. }) => {
+                        let process = layout.threads[thread].process as usize;
+                        assert!(first + pages <= layout.processes[process].areas[area as usize], "{name}");
+                    }
+                    _ => {}
+                }
+            }
+        }
         let gib = |pages: u64| (pages * PAGE_SIZE) as f64 / GIB;
-        let (file, private) = (
-            gib(layout.files.iter().map(|file| file.pages).sum()),
-            gib(layout.regions.iter().map(|region| region.pages).sum()),
-        );
+        let (file, private) = (gib(file), gib(private));
         assert!((file / files - 1.0).abs() < 0.01 || file == files, "{name}: {file} GiB of files");
         assert!(
             (private / memory - 1.0).abs() < 0.01 || private == memory,
             "{name}: {private} GiB of memory"
         );
-        assert_eq!(layout.threads.len(), threads, "{name}");
-        assert!(paging.cgroup_max_mib.len() <= layout.groups() as usize, "{name}");
-        for step in 0..20_000 {
-            match program.next(step % threads) {
-                Some(Operation::Read { file, index, pages } | Operation::Write { file, index, pages }) => {
-                    assert!(index + u64::from(pages) <= layout.files[file as usize].pages, "{name}");
-                }
-                Some(Operation::Touch { region, index, pages, .. }) => {
-                    assert!(index + u64::from(pages) <= layout.regions[region as usize].pages, "{name}");
-                }
-                _ => {}
-            }
-        }
+        assert_eq!(running, threads, "{name}");
     }
 }

@@ -98,7 +98,7 @@ fn a_run_that_fails_is_named_once() {
         error.unwrap_err().to_string()
     };
     let expected =
-        "out of memory, the kernel would kill a process; add memory, swap or a larger cgroup_max_mib";
+        "out of memory, the kernel would kill a process; add memory, swap or a larger max_mib of a cgroup";
     assert_eq!(failure("numa02-smt", 512), format!("numa02-smt, numa-base, seed 1: {expected}"));
     let machine = Scenario::load("fio-zipf").unwrap().machine;
     assert_eq!(

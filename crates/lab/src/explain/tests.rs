@@ -151,7 +151,7 @@ fn what_cannot_act_is_not_run() {
 #[test]
 fn what_cannot_act_does_not() {
     let mut paging = Scenario::load("burst-writer").unwrap();
-    if let sim::Workload::Paging(paging) = &mut paging.workload {
+    if let sim::Workload::Host(paging) = &mut paging.workload {
         (paging.warm_milliseconds, paging.milliseconds) = (0, 2000);
     }
     for scenario in

@@ -6,6 +6,7 @@
 //!             └ refuses: a number that is too large for its type? then what the key takes; else what serde says
 //! ```
 
+use super::former::present_form;
 use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
 use machine::profile::line_of;
 use machine::{PageSize, WrongValue};
@@ -14,7 +15,6 @@ use sim::{KernelChoice, KernelError, Workload};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::demand::spec::DemandSpec;
 use workload::keys::{Numbers, Takes, Value, below};
 use workload::threads::ProgramSpec;
 
@@ -40,7 +40,6 @@ fn place_in_workload(text: &str) -> Option<toml::de::Error> {
     });
     let mut error = part("program")
         .and_then(|program| place_in(program, ProgramSpec::error_in))
-        .or_else(|| place_in(part("demand")?, DemandSpec::error_in))
         .or(programs)
         .or_else(|| place_in(workload.clone(), Workload::error_in))?;
     error.set_input(Some(text));
@@ -138,6 +137,12 @@ impl Scenario {
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {
+                if let Some(present) = present_form(text) {
+                    let expected = format!(
+                        "`host` since programs can run side by side. As it is written now:\n\n{present}"
+                    );
+                    return refused(WrongValue::new("workload.kind", "paging", expected));
+                }
                 let document = DeTable::parse(text).map(|document| DeValue::Table(document.into_inner()));
                 let number = document.ok().and_then(|all| first_wrong_number(&all, "", Scenario::TAKES));
                 if let Some(number) = number {

@@ -10,20 +10,20 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
-use super::report::{Payer, Reports};
+use super::report::{Payer, Reports, Samples, set_memory};
 use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread};
 use super::{HostEvent, HostPrograms};
 use crate::block_io::BlockIo;
 use crate::held_pages::HeldPages;
 use crate::kernel_writes::parse_write;
 use crate::kswapd::Kswapds;
-use crate::mapping::{bind, map_again, map_apart};
+use crate::mapping::{bind, map_again, map_apart, pages_of};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::oom::{self, Relief, Shortage};
 use crate::outcome::Outcome;
 use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
-use crate::{Boot, Program, RunError, Step, System, metric, paging};
+use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
 use mm::address_space::{MmId, Vpn};
@@ -67,11 +67,12 @@ pub(super) struct Host {
     kswapds: Kswapds,
     held: HeldPages,
     reports: Reports,
+    samples: Samples,
     /// What the operator writes.
     events: Vec<HostEvent>,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
-    /// Threads that have not ended.
+    /// Threads that have something to do.
     running: usize,
     /// No CPU runs ahead past this time.
     pause: Time,
@@ -94,12 +95,13 @@ impl Host {
             (0..all.threads.len()).map(|at| Reverse((all.threads[at].transaction_start, at))).collect();
         let page_size = system.mm.parts.allocator.page_size();
         let files = all.programs.iter().flat_map(|program| &program.generator.layout().files);
-        let pages: u64 = files.map(|file| paging::pages_of(page_size, file.pages)).sum();
+        let pages: u64 = files.map(|file| pages_of(page_size, file.pages)).sum();
         let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         let held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
         Ok(Host {
             page_size,
             reports: Reports::new(spec, cpus),
+            samples: Samples::new(Time::ZERO),
             running: all.threads.len(),
             programs: all.programs,
             processes: all.processes,
@@ -131,14 +133,16 @@ impl Host {
             self.io.flushers.wake(system, Cpu(0), time);
             self.held.follow_swap(system, Cpu(0), &self.io);
             system.mm.parts.lrus.flush_stats_periodically(time);
+            self.samples.take(system, time, self.reports.transactions());
         }
         time
     }
 
     /// Starts measuring; what was before was warming up.
-    pub fn start_measuring(&mut self, system: &System) {
+    pub fn start_measuring(&mut self, system: &System, now: Time) {
         self.io.start_measuring();
         self.reports.start_measuring(system);
+        self.samples = Samples::new(now);
     }
 
     /// What was measured in these `times`.
@@ -149,20 +153,31 @@ impl Host {
         if let Some(refused) = self.refused {
             return Err(refused);
         }
+        self.reports.settle_all(system);
         let mut outcome = system.outcome(times.end);
         let seconds = (times.end - times.start).seconds().max(1e-12);
+        outcome.series.extend(self.samples.into_series());
         outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
         let [remote, local] = self.accesses.counted().map(|pages| pages as f64);
         if local + remote > 0.0 {
             outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote));
         }
-        paging::set_memory(&mut outcome, system);
-        self.reports.fill(&mut outcome, seconds);
+        set_memory(&mut outcome, system);
+        self.reports.fill(&mut outcome, times);
+        if self.running == 0 && self.programs.iter().any(|program| program.generator.is_build()) {
+            outcome.set(metric::BUILD_TIME, outcome.get(metric::DURATION).unwrap_or_default());
+        }
         outcome.notes.append(&mut self.notes);
         outcome
             .notes
             .extend(self.programs.iter().filter_map(|program| program.generator.note()).map(String::from));
         Ok(outcome)
+    }
+
+    /// Who pays for what `cpu` does outside kswapd and flushers.
+    fn payer(&self, cpu: Cpu) -> Payer {
+        let runs = self.scheduler.current(cpu);
+        runs.map_or(Payer::Interrupts, |thread| Payer::Program(self.threads[thread].program))
     }
 
     /// Wakes the threads whose time has come on `cpu`.
@@ -217,7 +232,6 @@ impl Host {
     /// Makes a thread wait, and its CPU look for another.
     fn block(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
         self.io.charge_wait(system, cpu);
-        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.threads[thread].state = State::Waits;
         self.scheduler.remove(system, cpu, thread);
         self.timers[cpu.index()].push(Reverse((until, thread)));
@@ -264,6 +278,11 @@ impl Host {
             return Ok(Progress::Left);
         };
         if !doing.operation.is_private() && !system.may_share(cpu) {
+            if let Operation::Read { file, index, .. } | Operation::Write { file, index, .. } =
+                doing.operation
+            {
+                self.io.foresee(system, self.programs[program].files[file as usize].id, index);
+            }
             self.threads[thread].doing = Some(doing);
             return Ok(Progress::NotYet);
         }
@@ -294,7 +313,7 @@ impl Host {
                 map_again(system, cpu, self.mm_of(thread), self.area(thread, area));
             }
             Operation::Mmap { pages } => {
-                let area = map_apart(system, self.mm_of(thread), paging::pages_of(self.page_size, pages));
+                let area = map_apart(system, self.mm_of(thread), pages_of(self.page_size, pages));
                 self.processes[self.threads[thread].process].areas.push(area);
             }
             Operation::Pin(to) => return Ok(self.pin(system, cpu, thread, to)),
@@ -327,7 +346,10 @@ impl Host {
     fn end_transaction(&mut self, now: Time, thread: usize) {
         let Thread { program, transaction_start, .. } = self.threads[thread];
         self.threads[thread].transaction_start = now;
-        self.reports.transaction(program, now.saturating_sub(transaction_start));
+        self.reports.transaction(program, now, now.saturating_sub(transaction_start));
+        if let Some(queries) = self.programs[program].generator.queries_per_transaction() {
+            self.reports.add_queries(queries);
+        }
     }
 
     /// Begins a write to a file of the kernel.
@@ -492,19 +514,25 @@ impl Host {
         }
     }
 
-    /// Ends a thread that has finished its program.
+    /// Ends a thread that has finished its program, or lets it idle for good.
     fn end(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        self.reports.thread_ended(self.threads[thread].program);
+        let Thread { program, process, .. } = self.threads[thread];
+        self.reports.thread_ended(program);
         self.scheduler.remove(system, cpu, thread);
-        self.leave_process(system, cpu, thread);
-        self.release_barrier(system, cpu, self.threads[thread].process);
+        if self.programs[program].generator.stays() {
+            self.threads[thread].state = State::Idle;
+            self.running -= 1;
+        } else {
+            self.leave_process(system, cpu, thread);
+            self.release_barrier(system, cpu, process);
+        }
         self.scheduler.pull(system, cpu);
     }
 
     /// Takes a thread out of its process, and ends the process with its last thread.
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        self.threads[thread].state = State::Done;
-        self.running -= 1;
+        let before = std::mem::replace(&mut self.threads[thread].state, State::Done);
+        self.running -= usize::from(before != State::Idle);
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);
         let own = &mut self.processes[process];
@@ -568,10 +596,9 @@ impl Host {
     }
 
     /// A tick on `cpu`: the task may scan, and the next thread runs.
-    fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+    fn tick(&mut self, system: &mut System, cpu: Cpu) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         system.mm.enter(&mut system.machine, cpu).numa_tick();
-        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.kswapds.wake(system, cpu);
         self.scheduler.tick(system, cpu);
     }
@@ -581,23 +608,24 @@ impl Program for Host {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let now = system.machine.now(cpu);
         // Interrupts since the last step are paid by who runs here.
-        let runs = self.scheduler.current(cpu).map(|thread| self.threads[thread].program);
+        self.reports.switch(system, cpu, self.payer(cpu));
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
-        self.reports.settle(system, cpu, runs.map_or(Payer::Interrupts, Payer::Program));
         self.wake_due(system, cpu, now);
-        if self.kswapds.step(system, cpu) {
+        if self.kswapds.are_on(cpu) {
+            self.reports.switch(system, cpu, Payer::Kswapd);
+            self.kswapds.step(system, cpu);
             if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
                 self.kill(system, cpu, &kill);
             }
             self.io.submit_writes(system, cpu);
-            self.reports.settle(system, cpu, Payer::Kswapd);
             return Step::Again;
         }
-        if system.may_share(cpu) {
+        if self.io.flushers.are_on(cpu) && system.may_share(cpu) {
+            self.reports.switch(system, cpu, Payer::Writeback);
             self.io.step_flushers(system, cpu);
-            self.reports.settle(system, cpu, Payer::Writeback);
         }
+        self.reports.switch(system, cpu, self.payer(cpu));
         let Some(thread) = self.scheduler.current(cpu) else {
             return match self.next_timer(cpu).min(self.io.flushers.ready_at(system, cpu)) {
                 Time::NEVER => Step::Idle,
@@ -609,11 +637,10 @@ impl Program for Host {
             return Step::Again;
         }
         if self.scheduler.is_tick_due(cpu, now) {
-            self.tick(system, cpu, thread);
+            self.tick(system, cpu);
             return Step::Again;
         }
         self.run_thread(system, cpu, thread);
-        self.reports.settle(system, cpu, Payer::Program(self.threads[thread].program));
         self.kswapds.wake(system, cpu);
         self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again

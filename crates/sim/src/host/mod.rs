@@ -14,7 +14,7 @@
 //! Left out: nice values, wake-ups between processes, kcompactd, stacks of threads, and what programs do before their first operation.
 
 mod engine;
-mod report;
+pub(crate) mod report;
 mod threads;
 
 use crate::kernel_writes::parse_write;
@@ -35,6 +35,9 @@ workload::keys! {
     pub struct HostPrograms {
         /// The device, of the machine's profile, that has the files.
         pub files: String,
+        /// Whether the file system uses large folios, as XFS does since 5.18 and ext4 since 6.16.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub large_folios: bool,
         /// The device for swap; no swap if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub swap: Option<String>,
@@ -102,6 +105,10 @@ workload::keys! {
         /// The memory cgroup that it is in; the root if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub cgroup: Option<String>,
+        /// The memory cgroups of its processes in their order, for a program whose processes are in several, such as a server and its
+        /// replicas; those beyond the list are in its last.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cgroups: Vec<String>,
         /// Node on whose CPUs it runs; all CPUs if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub cpu_node: Option<u8> => NODES,
@@ -160,10 +167,7 @@ impl HostPrograms {
                 let expected = "a name that no other program has";
                 return Err(WrongValue::new(of("name"), &program.name, expected));
             }
-            if let Some(cgroup) = &program.cgroup {
-                check_there(&self.cgroups, cgroup)
-                    .map_err(|expected| WrongValue::new(of("cgroup"), cgroup, expected))?;
-            }
+            program.check_cgroups(&self.cgroups).map_err(|wrong| wrong.within(format!("programs[{at}]")))?;
             program.program.check().map_err(|wrong| wrong.within(of("program")))?;
         }
         Ok(())
@@ -192,6 +196,23 @@ impl HostPrograms {
     }
 }
 
+impl HostProgram {
+    fn check_cgroups(&self, there: &[Cgroup]) -> Result<(), WrongValue> {
+        if let Some(cgroup) = &self.cgroup {
+            check_there(there, cgroup).map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
+        }
+        for (at, cgroup) in self.cgroups.iter().enumerate() {
+            let key = format!("cgroups[{at}]");
+            check_there(there, cgroup).map_err(|expected| WrongValue::new(key, cgroup, expected))?;
+        }
+        if self.cgroup.is_some() && !self.cgroups.is_empty() {
+            let value = format!("{:?}", self.cgroups);
+            return Err(WrongValue::new("cgroups", value, "nothing beside `cgroup`: either of them"));
+        }
+        Ok(())
+    }
+}
+
 /// Checks that a cgroup is there; the error is what would be right.
 fn check_there(cgroups: &[Cgroup], name: &str) -> Result<(), String> {
     let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
@@ -209,9 +230,12 @@ fn milliseconds(count: u64) -> Time {
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
-    for event in &spec.events {
+    for (at, event) in spec.events.iter().enumerate() {
         let (file, value) = parse_write(&event.write).unwrap_or((&event.write, ""));
-        system.mm.check_write(file, value)?;
+        system.mm.check_write(file, value).map_err(|error| {
+            let expected = format!("a file and a value that it takes: {error}");
+            RunError::Demand(WrongValue::new(format!("workload.events[{at}].write"), &event.write, expected))
+        })?;
     }
     let mut host = Host::new(boot, spec, &mut system)?;
     for cpu in system.machine.topology.all_cpus() {
@@ -220,7 +244,7 @@ pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError>
     let warm = milliseconds(spec.warm_milliseconds);
     host.run_until(&mut system, Time::ZERO..warm);
     system.start_measuring(warm);
-    host.start_measuring(&system);
+    host.start_measuring(&system, warm);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
     host.outcome(&system, warm..end)
 }

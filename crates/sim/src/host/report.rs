@@ -1,12 +1,13 @@
 //! What each program of a host did: transactions and how long they took, CPU time by cause.
 
 use super::HostPrograms;
-use crate::outcome::{Outcome, ProgramOutcome};
+use crate::outcome::{Outcome, ProgramOutcome, Sample};
 use crate::{System, metric};
 use hdrhistogram::Histogram;
 use machine::{Category as _, Cpu, Time};
 use mm::{Category, Event};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Quantiles of latencies, as results name them.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -25,6 +26,8 @@ struct Report {
     latencies: Histogram<u64>,
     /// By category.
     spent: Vec<Time>,
+    /// When the last transaction ended.
+    last: Time,
     threads_ended: u64,
     processes_killed: u64,
 }
@@ -37,6 +40,7 @@ impl Report {
             time: Time::ZERO,
             latencies: Histogram::new_with_max(LONGEST, 3).expect("3 digits are supported"),
             spent: vec![Time::ZERO; Category::COUNT],
+            last: Time::ZERO,
             threads_ended: 0,
             processes_killed: 0,
         }
@@ -82,6 +86,10 @@ pub(super) struct Reports {
     all: Vec<Report>,
     /// For each running program, which of `all` it belongs to: copies have one report.
     of_program: Vec<usize>,
+    /// Queries of all transactions, where a benchmark counts both.
+    queries: u64,
+    /// By CPU, whose time runs.
+    payers: Vec<Payer>,
     /// By CPU and category, the time that has been reported.
     settled: Vec<Vec<Time>>,
 }
@@ -94,6 +102,8 @@ impl Reports {
         Reports {
             all: spec.reported().into_iter().map(Report::new).collect(),
             of_program: copies.chain(of_operator).collect(),
+            queries: 0,
+            payers: vec![Payer::Interrupts; cpus],
             settled: vec![vec![Time::ZERO; Category::COUNT]; cpus],
         }
     }
@@ -105,16 +115,29 @@ impl Reports {
                 *settled = system.machine.accounts.spent(cpu, category);
             }
         }
+        self.queries = 0;
         for report in &mut self.all {
             *report = Report::new(&report.name);
         }
     }
 
-    pub fn transaction(&mut self, program: usize, took: Time) {
+    /// Notes a transaction that ended at `now` and took so long.
+    pub fn transaction(&mut self, program: usize, now: Time, took: Time) {
         let report = &mut self.all[self.of_program[program]];
+        report.last = now;
         report.transactions += 1;
         report.time += took;
         report.latencies.saturating_record(took.picoseconds() / 1000);
+    }
+
+    /// Transactions of all programs.
+    pub fn transactions(&self) -> u64 {
+        self.all.iter().map(|report| report.transactions).sum()
+    }
+
+    /// Counts the queries of a transaction.
+    pub fn add_queries(&mut self, queries: u32) {
+        self.queries += u64::from(queries);
     }
 
     pub fn thread_ended(&mut self, program: usize) {
@@ -128,8 +151,24 @@ impl Reports {
         &report.name
     }
 
-    /// Adds what `cpu` has done since the last call to somebody's time.
-    pub fn settle(&mut self, system: &System, cpu: Cpu, payer: Payer) {
+    /// Says whose time the time of `cpu` is from now on.
+    #[inline]
+    pub fn switch(&mut self, system: &System, cpu: Cpu, payer: Payer) {
+        let before = std::mem::replace(&mut self.payers[cpu.index()], payer);
+        if before != payer {
+            self.settle(system, cpu, before);
+        }
+    }
+
+    /// Adds what the CPUs have done so far to the time of those who pay for it.
+    pub fn settle_all(&mut self, system: &System) {
+        for cpu in system.machine.topology.all_cpus() {
+            self.settle(system, cpu, self.payers[cpu.index()]);
+        }
+    }
+
+    /// Adds what `cpu` has done since the last call to the payer's time.
+    fn settle(&mut self, system: &System, cpu: Cpu, payer: Payer) {
         let kernel = self.all.len() - 3;
         let report = &mut self.all[match payer {
             Payer::Program(program) => self.of_program[program],
@@ -147,14 +186,21 @@ impl Reports {
         }
     }
 
-    /// Sets the metrics that programs have together, and what each of them did in `seconds`.
-    pub fn fill(&self, outcome: &mut Outcome, seconds: f64) {
-        let done: u64 = self.all.iter().map(|report| report.transactions).sum();
+    /// Sets the metrics that programs have together, and what each of them did in these `times`.
+    pub fn fill(&self, outcome: &mut Outcome, times: Range<Time>) {
+        let seconds = (times.end - times.start).seconds().max(1e-12);
+        let done = self.transactions();
         let time: Time = self.all.iter().map(|report| report.time).sum();
         outcome.set(metric::SCORE, done as f64 / seconds);
         outcome.set(metric::TRANSACTIONS, done as f64);
         outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
         outcome.set(metric::TRANSACTION_RATE, done as f64 / time.seconds().max(1e-12));
+        let last = self.all.iter().map(|report| report.last).max().unwrap_or_default();
+        outcome.set(metric::DURATION, last.saturating_sub(times.start).seconds());
+        if self.queries > 0 {
+            outcome.set(metric::QUERY_RATE, self.queries as f64 / seconds);
+        }
+        // A run has a fixed length: a kernel that gets more done reads more and has more refaults.
         if done > 0 {
             let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
             let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
@@ -170,4 +216,89 @@ impl Reports {
         outcome.set(metric::SYSTEM_TIME, spent(&|category| !is_user(category)));
         self.all.iter().for_each(|report| outcome.add_program(report.outcome(seconds)));
     }
+}
+
+/// Virtual time between two samples.
+const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
+
+/// Series that explain what stays in memory.
+pub(super) struct Samples {
+    taken: Time,
+    series: Vec<Sample>,
+}
+
+impl Samples {
+    /// The first sample is due an interval after `start`.
+    pub fn new(start: Time) -> Samples {
+        Samples { taken: start, series: Vec::new() }
+    }
+
+    /// Takes a sample if one is due: progress, refaults and where they were placed, file pages by age of generation.
+    pub fn take(&mut self, system: &System, now: Time, transactions: u64) {
+        if now < self.taken + SAMPLE_INTERVAL {
+            return;
+        }
+        self.taken = now;
+        let parts = &system.mm.parts;
+        let counter = |event: Event| (event.name(), system.mm.counters().get(event));
+        let ages = [
+            "file_youngest_generation",
+            "file_second_generation",
+            "file_third_generation",
+            "file_fourth_generation",
+        ];
+        let values = [
+            ("transactions", transactions),
+            ("nr_file_pages", parts.page_cache.files().nr_folios()),
+            ("swap_used_pages", parts.swap.used()),
+            ("nr_dirty", parts.page_cache.nr_dirty()),
+            ("nr_writeback", parts.page_cache.nr_writeback()),
+            counter(Event::WorkingsetRefaultFile),
+            counter(Event::WorkingsetActivateFile),
+            counter(Event::WorkingsetRestoreFile),
+        ];
+        let generations = ages.into_iter().zip(parts.lrus.nr_file_generations());
+        for (name, value) in values.into_iter().chain(generations) {
+            self.series.push(Sample { seconds: now.seconds(), name, value: value as f64 });
+        }
+    }
+
+    /// All samples.
+    pub fn into_series(self) -> Vec<Sample> {
+        self.series
+    }
+}
+
+/// Memory at the end, as free(1) shows it.
+pub(crate) fn set_memory(outcome: &mut Outcome, system: &System) {
+    let mm = &system.mm;
+    let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);
+    let total: u64 = mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum();
+    let free = mm.parts.allocator.free_pages();
+    let cached = mm.parts.page_cache.files().nr_folios();
+    outcome.set(metric::MEM_TOTAL, mib(total));
+    outcome.set(metric::MEM_FREE, mib(free));
+    outcome.set(metric::MEM_BUFF_CACHE, mib(cached));
+    outcome.set(metric::MEM_USED, mib(total - free - cached));
+    outcome.set(metric::MEM_AVAILABLE, mib(mm.parts.si_mem_available()));
+    let swap = &mm.parts.swap;
+    outcome.set(metric::SWAP_TOTAL, mib(swap.free() + swap.used()));
+    outcome.set(metric::SWAP_USED, mib(swap.used()));
+    outcome.set(metric::SWAP_FREE, mib(swap.free()));
+    for (metric, event) in [
+        (metric::WORKINGSET_REFAULT_FILE, Event::WorkingsetRefaultFile),
+        (metric::WORKINGSET_REFAULT_ANON, Event::WorkingsetRefaultAnon),
+        (metric::WORKINGSET_ACTIVATE_FILE, Event::WorkingsetActivateFile),
+        (metric::WORKINGSET_ACTIVATE_ANON, Event::WorkingsetActivateAnon),
+        (metric::WORKINGSET_RESTORE_FILE, Event::WorkingsetRestoreFile),
+        (metric::WORKINGSET_RESTORE_ANON, Event::WorkingsetRestoreAnon),
+        (metric::PSWPIN, Event::Pswpin),
+        (metric::PSWPOUT, Event::Pswpout),
+        (metric::NR_DIRTIED, Event::NrDirtied),
+        (metric::NR_WRITTEN, Event::NrWritten),
+    ] {
+        outcome.set(metric, outcome.counters.get(event) as f64);
+    }
+    outcome.set(metric::WORKINGSET_NODES, mm.parts.page_cache.files().workingset_nodes() as f64);
+    outcome.set(metric::WORKINGSET_NODERECLAIM, outcome.counters.get(Event::WorkingsetNodereclaim) as f64);
 }

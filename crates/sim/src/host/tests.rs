@@ -108,24 +108,6 @@ fn all_busy_time_belongs_to_somebody() {
     assert!((of_programs - busy).abs() < 0.01 * busy, "{of_programs} of {busy}");
 }
 
-/// A program alone faults in the same pages here as where it is the only one there can be.
-#[test]
-fn a_program_alone_touches_the_same_pages_as_ever() {
-    let sequential = "pattern = { kind = 'sequential' }";
-    let programs = writer("memory", 64, "").replace("pattern = { kind = 'uniform' }", sequential);
-    let mut run = run_of("6.12", &[("kernel.numa_balancing", "0")], &programs);
-    let paging = "files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 2000\n[demand]\nkind = 'groups'\n\
-         [[demand.groups]]\nthreads = 4\nobject = 'memory'\nwrite = true\nmib = 64\n\
-         pattern = { kind = 'sequential' }\ncompute_ns = { value = 2000.0, source = 'made up' }\n";
-    let Workload::Host(spec) = &mut run.workload else { unreachable!("just made") };
-    (spec.warm_milliseconds, spec.milliseconds) = (0, 2000);
-    let faults = |run: &Run| crate::run(run).unwrap().counters.get(Event::Pgfault);
-    let here = faults(&run);
-    run.workload = Workload::Paging(toml::from_str(paging).unwrap());
-    assert_eq!(here, faults(&run));
-    assert!(here >= 64 * 256, "{here}");
-}
-
 #[test]
 fn a_group_that_exceeds_its_limit_ends_and_others_go_on() {
     let small = GROUP.replace("64", "16");

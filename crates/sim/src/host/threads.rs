@@ -2,9 +2,8 @@
 
 use super::HostPrograms;
 use crate::block_io::ReadsInFlight;
-use crate::mapping::{bind, map, map_apart};
+use crate::mapping::{bind, map, map_apart, pages_of};
 use crate::memory_access::Span;
-use crate::paging::pages_of;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
@@ -29,6 +28,8 @@ pub(super) enum State {
     Runs,
     /// It waits for a device, a time, or the others at a barrier.
     Waits,
+    /// It has nothing more to do, and its process stays.
+    Idle,
     Done,
 }
 
@@ -128,8 +129,11 @@ impl Beginnings {
             pids: Pids(DAEMONS),
         };
         for (at, program) in spec.programs.iter().enumerate() {
-            let place = spec.cgroup(program.cgroup.as_ref());
-            let memcg = place.map_or(Memcg::ROOT, |place| memcgs[place]);
+            let memcg_of = |name| spec.cgroup(name).map_or(Memcg::ROOT, |place| memcgs[place]);
+            let own: Vec<Memcg> = match program.cgroups.is_empty() {
+                true => vec![memcg_of(program.cgroup.as_ref())],
+                false => program.cgroups.iter().map(|name| memcg_of(Some(name))).collect(),
+            };
             for _ in 0..program.copies {
                 let stream = (all.programs.len() as u64) << 32;
                 let cpus = system.machine.topology.cpus();
@@ -140,34 +144,35 @@ impl Beginnings {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
                 let running = Running {
-                    files: open_files(system, generator.layout()),
+                    files: open_files(system, spec.large_folios, generator.layout()),
                     generator,
                     start: super::milliseconds(program.start_milliseconds),
                     memory_node: program.memory_node.map(Node),
                 };
                 let allowed = program.cpu_node.map(|node| CpuSet::Of(Node(node)));
-                all.add(system, scheduler, running, (memcg, allowed));
+                all.add(system, scheduler, running, (&own, allowed));
             }
         }
         if !spec.events.is_empty() {
             let generator = Program::of_writes(spec.events.iter().map(|event| event.milliseconds));
             let running = Running { files: Vec::new(), generator, start: Time::ZERO, memory_node: None };
-            all.add(system, scheduler, running, (Memcg::ROOT, None));
+            all.add(system, scheduler, running, (&[Memcg::ROOT], None));
         }
         Ok(all)
     }
 
-    /// Adds the processes and threads of a program.
+    /// Adds the processes and threads of a program, whose processes are in memcgs by their group, or all in one.
     fn add(
         &mut self,
         system: &mut System,
         scheduler: &mut Scheduler,
         running: Running,
-        (memcg, allowed): (Memcg, Option<CpuSet>),
+        (memcgs, allowed): (&[Memcg], Option<CpuSet>),
     ) {
         let layout = running.generator.layout().clone();
         let (program, first_process) = (self.programs.len(), self.processes.len());
         for process in &layout.processes {
+            let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
             let mm = system.mm.parts.create_mm(memcg);
             let pid = self.pids.next();
             let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(running.start, mm, pid, None);
@@ -215,10 +220,14 @@ fn map_areas(system: &mut System, mm: MmId, process: &workload::tasks::Process) 
     process.areas.iter().map(area).collect()
 }
 
-fn open_files(system: &mut System, layout: &Layout) -> Vec<OpenFiles> {
+/// Opens the files, once or once per thread.
+fn open_files(system: &mut System, large_folios: bool, layout: &Layout) -> Vec<OpenFiles> {
     let page_size: PageSize = system.mm.parts.allocator.page_size();
     let file = |file: &workload::demand::File| {
         let (id, pages) = (system.mm.parts.page_cache.open_file(), pages_of(page_size, file.pages) as u32);
+        if large_folios {
+            system.mm.parts.page_cache.set_large_folios(id);
+        }
         if file.new {
             system.mm.parts.page_cache.set_delayed_allocation(id);
         }

@@ -18,8 +18,8 @@ use super::distribution::FioZipf;
 use super::spec::is_zero;
 use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, Thread, nanoseconds};
 use crate::keys::{
-    Bounds, GROUPS, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES,
-    Takes, Value,
+    Bounds, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES, Takes,
+    Value,
 };
 use machine::WrongValue;
 use machine::profile::Figure;
@@ -42,9 +42,6 @@ crate::keys! {
     pub struct AccessGroup {
         /// Number of threads.
         pub threads: u32 => THREADS,
-        /// Number of the memcg in which the threads run, from 0.
-        #[serde(default)]
-        pub cgroup: u32 => GROUPS,
         pub object: Object,
         /// Size of the object in MiB.
         pub mib: u64 => MIB,
@@ -219,7 +216,7 @@ impl AccessGroups {
         let mut layout = Layout::default();
         let mut accessors = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
-            layout.processes.push(Process { group: group.cgroup });
+            layout.processes.push(Process { group: 0 });
             let slots = group.window_pages() / u64::from(group.pages);
             let zipf = match group.pattern {
                 Pattern::Zipf { theta } => Some(FioZipf::new(slots, theta, 0)),
@@ -447,12 +444,10 @@ mod tests {
 
     #[test]
     fn once_ends() {
-        let idle = group(
-            "threads = 1\ncgroup = 2\nobject = \"memory\"\nmib = 1\nwrite = true\npattern = { kind = \"once\" }",
-        );
+        let idle =
+            group("threads = 1\nobject = \"memory\"\nmib = 1\nwrite = true\npattern = { kind = \"once\" }");
         let mut demand = AccessGroups { groups: vec![idle] }.demand(stream).unwrap();
-        assert_eq!(demand.layout().groups(), 3);
-        assert_eq!(demand.layout().processes, [Process { group: 2 }]);
+        assert_eq!(demand.layout().processes, [Process { group: 0 }]);
         assert_eq!(demand.layout().regions, [Region { pages: 256, process: 0 }]);
         assert_eq!(accesses(&mut demand, 0, 1000).len(), 256);
         assert_eq!(demand.next(0), None);

@@ -145,13 +145,6 @@ pub struct Layout {
     pub threads: Vec<Thread>,
 }
 
-impl Layout {
-    /// Number of memcgs.
-    pub fn groups(&self) -> u32 {
-        self.processes.iter().map(|process| process.group + 1).max().unwrap_or(0)
-    }
-}
-
 /// One or several programs, as a stream of operations for each thread.
 pub trait Demand {
     fn layout(&self) -> &Layout;

@@ -542,7 +542,7 @@ mod tests {
     #[test]
     fn secondaries_fill_their_memory_and_are_idle() {
         let mut demand = spec(1, StockIndex::Item).demand(stream).unwrap();
-        assert_eq!(demand.layout().groups(), 3);
+        assert_eq!(demand.layout().processes, [0, 1, 2].map(|group| Process { group }));
         for thread in [2, 3] {
             let mut touched = 0;
             while let Some(operation) = demand.next(thread) {
