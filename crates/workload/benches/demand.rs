@@ -20,7 +20,12 @@ struct Scenario {
 
 #[derive(Deserialize)]
 struct Workload {
-    demand: DemandSpec,
+    programs: [HostProgram; 1],
+}
+
+#[derive(Deserialize)]
+struct HostProgram {
+    program: DemandSpec,
 }
 
 fn main() {
@@ -29,7 +34,8 @@ fn main() {
 
 fn run(bencher: Bencher, scenario: &str) {
     let scenario: Scenario = toml::from_str(scenario).unwrap();
-    let mut program = scenario.workload.demand.start(Pcg64Mcg::seed_from_u64).unwrap();
+    let [HostProgram { program: demand }] = scenario.workload.programs;
+    let mut program = demand.start(Pcg64Mcg::seed_from_u64).unwrap();
     let threads = program.layout().threads.len();
     bencher.counter(ItemsCount::new(OPERATIONS)).bench_local(|| {
         (0..OPERATIONS).filter(|operation| program.next(operation / 1024 % threads).is_some()).count()
