@@ -384,6 +384,8 @@ pub mod of_program {
             "latency of the slowest transaction of the program";
         CPU_TIME, "cpu_time", "CPU time", Time, "s", Lower, HOST,
             "CPU seconds while threads of the program, or this thread of the kernel, ran";
+        OVER_HIGH_TIME, "over_high_time", "slept over memory.high", Time, "s", Lower, HOST,
+            "seconds that threads of the program slept, in sum, because their memory cgroup was above memory.high";
         PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,
             "processes of the program that the OOM killer has killed";
     }

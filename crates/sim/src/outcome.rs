@@ -80,6 +80,9 @@ pub struct ProgramOutcome {
     pub latency_us: BTreeMap<String, f64>,
     /// CPU seconds while its threads ran, by [`mm::Category::name`]; those of 0 are left out.
     pub cpu_seconds: BTreeMap<String, f64>,
+    /// Seconds that its threads slept, in sum, because their memory cgroup was above memory.high.
+    #[serde(default)]
+    pub over_high_seconds: f64,
     /// Threads that have ended.
     pub threads_ended: u64,
     /// Processes that the OOM killer has killed.
@@ -123,6 +126,7 @@ impl Outcome {
     pub fn add_program(&mut self, program: ProgramOutcome) {
         let of = |metric: Metric| metric.of(&program.name);
         self.set(of(of_program::CPU_TIME), program.cpu_seconds.values().sum());
+        self.set(of(of_program::OVER_HIGH_TIME), program.over_high_seconds);
         self.set(of(of_program::PROCESSES_KILLED), program.processes_killed as f64);
         if program.transactions > 0 {
             self.set(of(of_program::TRANSACTION_RATE), program.transaction_rate);

@@ -12,9 +12,15 @@
 //! mm/memcontrol.c (`try_charge_memcg`, `consume_stock`, `mem_cgroup_flush_stats`), mm/page_counter.c; cgroup
 //! v2.
 
+mod high;
+pub mod policy;
+mod write;
+
 use crate::lru::lruvec::Lruvecs;
 use crate::lru::vmscan::policy::effective_protection;
+use high::OverHigh;
 use machine::Time;
+pub use write::{MemcgFile, MemcgStep, MemcgWrite};
 
 /// Pages that a charge takes at a time where the limits allow it (`MEMCG_CHARGE_BATCH`).
 pub const CHARGE_BATCH: u64 = 64;
@@ -45,6 +51,8 @@ pub struct MemoryCgroup {
     pub parent: Option<Memcg>,
     /// `memory.max`.
     pub max: u64,
+    /// `memory.high`: tasks above it reclaim, and sleep if that does not help.
+    pub high: u64,
     /// `memory.low`: reclaim takes from the memcg only if nothing else can be reclaimed.
     pub low: u64,
     /// `memory.min`: reclaim never takes from the memcg.
@@ -69,12 +77,21 @@ struct Stock {
     pages: u64,
 }
 
+impl MemoryCgroup {
+    /// Whether its usage is above memory.high.
+    pub fn is_over_high(&self) -> bool {
+        self.current > self.high
+    }
+}
+
 /// All memory cgroups, and the stocks of charges of all CPUs.
 #[derive(Clone, Debug)]
 pub struct Memcgs {
     groups: Vec<MemoryCgroup>,
     /// Indexed by CPU.
     stocks: Vec<Stock>,
+    /// Indexed by CPU.
+    over_high: Vec<OverHigh>,
     flushed_at: Time,
 }
 
@@ -82,7 +99,12 @@ impl Memcgs {
     /// Makes the root memcg.
     pub fn new(cpus: usize) -> Memcgs {
         let stock = Stock { memcg: Memcg::ROOT, pages: 0 };
-        let mut memcgs = Memcgs { groups: Vec::new(), stocks: vec![stock; cpus], flushed_at: Time::ZERO };
+        let mut memcgs = Memcgs {
+            groups: Vec::new(),
+            stocks: vec![stock; cpus],
+            over_high: vec![OverHigh::default(); cpus],
+            flushed_at: Time::ZERO,
+        };
         memcgs.create(None);
         memcgs
     }
@@ -92,6 +114,7 @@ impl Memcgs {
         self.groups.push(MemoryCgroup {
             parent,
             max: UNLIMITED,
+            high: UNLIMITED,
             low: 0,
             min: 0,
             current: 0,
@@ -196,6 +219,9 @@ impl Memcgs {
         self.charge(memcg, batch)?;
         if batch > pages {
             self.refill_stock(cpu, memcg, batch - pages);
+        }
+        if self.and_above(memcg).any(|group| self.get(group).is_over_high()) {
+            self.over_high[cpu].pages += batch;
         }
         Ok(())
     }

@@ -11,11 +11,10 @@
 //! submitted it.
 
 use super::report::{Payer, Reports, Samples, set_memory};
-use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread};
-use super::{HostEvent, HostPrograms};
+use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, Writing};
+use super::{HostPrograms, Target};
 use crate::block_io::BlockIo;
 use crate::held_pages::HeldPages;
-use crate::kernel_writes::parse_write;
 use crate::kswapd::Kswapds;
 use crate::mapping::{bind, map_again, map_apart, pages_of};
 use crate::memory_access::{Access, MemoryAccesses, Span};
@@ -28,6 +27,7 @@ use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
+use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
 use mm::oom_kill::OomKill;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -68,8 +68,9 @@ pub(super) struct Host {
     held: HeldPages,
     reports: Reports,
     samples: Samples,
-    /// What the operator writes.
-    events: Vec<HostEvent>,
+    /// The memory cgroups by number.
+    memcgs: Vec<Memcg>,
+    spec: HostPrograms,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
     /// Threads that have something to do.
@@ -113,7 +114,8 @@ impl Host {
             accesses: MemoryAccesses::new(nodes),
             kswapds: Kswapds::default(),
             held,
-            events: spec.events.clone(),
+            memcgs: all.memcgs,
+            spec: spec.clone(),
             refused: None,
             pause: Time::NEVER,
             shortage: Shortage::default(),
@@ -211,7 +213,8 @@ impl Host {
     /// Runs a thread until it waits, its CPU has to look at something else, or it has done [`OPERATIONS`].
     fn run_thread(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         for _ in 0..OPERATIONS {
-            match self.act(system, cpu, thread) {
+            let progress = self.act(system, cpu, thread);
+            match self.return_to_program(system, cpu, thread, progress) {
                 Ok(Progress::Goes) => {}
                 Ok(Progress::NotYet | Progress::Left) => return,
                 Ok(Progress::Waits(until)) => return self.block(system, cpu, thread, until),
@@ -227,6 +230,31 @@ impl Host {
                 return;
             }
         }
+    }
+
+    /// What follows for a thread from `progress` if its memory cgroup is above memory.high: it reclaims, and sleeps if that does not
+    /// help.
+    #[inline]
+    fn return_to_program(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        progress: Result<Progress, OutOfMemory>,
+    ) -> Result<Progress, OutOfMemory> {
+        let wakes = match progress {
+            Ok(Progress::Goes) if system.mm.parts.is_over_high(cpu) => system.machine.now(cpu),
+            Ok(Progress::Waits(until)) if system.mm.parts.is_over_high(cpu) => until,
+            _ => return progress,
+        };
+        let Thread { program, process, .. } = self.threads[thread];
+        let memcg = self.processes[process].memcg;
+        let sleeps = system.mm.enter(&mut system.machine, cpu).return_over_high(memcg);
+        if sleeps == Time::ZERO {
+            return progress;
+        }
+        self.reports.slept_over_high(program, sleeps);
+        Ok(Progress::Waits(wakes.max(system.machine.now(cpu)) + sleeps))
     }
 
     /// Makes a thread wait, and its CPU look for another.
@@ -337,7 +365,7 @@ impl Host {
                     Progress::Goes
                 });
             }
-            Operation::WriteFile { number } => self.begin_write(system, thread, number as usize),
+            Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
@@ -353,32 +381,65 @@ impl Host {
     }
 
     /// Begins a write to a file of the kernel.
-    fn begin_write(&mut self, system: &mut System, thread: usize, number: usize) {
-        let text = &self.events[number].write;
-        let (file, value) = parse_write(text).unwrap_or((text, ""));
-        match system.mm.begin_write(file, value) {
+    fn begin_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, number: usize) {
+        let write = match self.spec.target(&self.spec.events[number].write) {
+            Ok(Target::Cgroup { cgroup, file, bytes }) => {
+                let mut kernel = system.mm.enter(&mut system.machine, cpu);
+                Ok(Writing::Cgroup(kernel.begin_memcg_write(self.memcgs[cgroup], file, bytes)))
+            }
+            Ok(Target::Kernel(file, value)) => system.mm.begin_write(file, value).map(Writing::Kernel),
+            Err(expected) => unreachable!("checked: {expected}"),
+        };
+        match write {
             Ok(write) => self.threads[thread].write = Some(write),
             Err(error) => self.refused = Some(error.into()),
         }
     }
 
-    /// Goes on with a write: one page, one flush, one hold of a lock.
+    /// Goes on with a write: one page, one flush, one hold of a lock, one call of reclaim.
     fn step_write(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        let Some(write) = &mut self.threads[thread].write else { return Progress::Goes };
-        if system.mm.enter(&mut system.machine, cpu).step_write(write)
-            && let Some(outcome) = self.threads[thread].write.take().and_then(|write| write.outcome())
-            && outcome.reached < outcome.wanted
-        {
-            let at = system.machine.now(cpu).seconds();
-            let (reached, wanted) = (outcome.reached, outcome.wanted);
-            self.notes.push(format!(
-                "a write to a pool of huge pages that ended at {at:.3} s: {wanted} asked for, {reached} reached"
-            ));
+        match self.threads[thread].write.take() {
+            Some(Writing::Kernel(mut write)) => {
+                if !system.mm.enter(&mut system.machine, cpu).step_write(&mut write) {
+                    self.threads[thread].write = Some(Writing::Kernel(write));
+                } else if let Some(outcome) = write.outcome()
+                    && outcome.reached < outcome.wanted
+                {
+                    let (reached, wanted) = (outcome.reached, outcome.wanted);
+                    let what = format!("to a pool of huge pages: {wanted} asked for, {reached} reached");
+                    self.note_short_write(system, cpu, &what);
+                }
+            }
+            Some(Writing::Cgroup(write)) => self.step_memcg_write(system, cpu, thread, write),
+            None => {}
         }
         Progress::Goes
+    }
+
+    /// Goes on with a write to a file of a cgroup.
+    fn step_memcg_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, mut write: MemcgWrite) {
+        match system.mm.enter(&mut system.machine, cpu).step_memcg_write(&mut write) {
+            MemcgStep::Done => return,
+            MemcgStep::Again => {}
+            MemcgStep::Short(pages) => {
+                let what = format!(
+                    "to memory.reclaim: EAGAIN, {:.1} MiB reclaimed",
+                    self.page_size.mib_of_pages(pages)
+                );
+                return self.note_short_write(system, cpu, &what);
+            }
+            MemcgStep::Kill(kill) => self.kill(system, cpu, &kill),
+        }
+        self.threads[thread].write = Some(Writing::Cgroup(write));
+    }
+
+    /// Notes a write that has not reached what it asked for.
+    fn note_short_write(&mut self, system: &System, cpu: Cpu, what: &str) {
+        let at = system.machine.now(cpu).seconds();
+        self.notes.push(format!("a write that ended at {at:.3} s, {what}"));
     }
 
     /// Computes until the CPU has to look at something else, and notes what is left.

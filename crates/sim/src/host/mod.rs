@@ -23,6 +23,7 @@ use crate::{Boot, RunError};
 use engine::Host;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
+use mm::memcontrol::MemcgFile;
 use workload::demand::spec::check_swap;
 use workload::keys::{Bounds, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
@@ -68,7 +69,7 @@ workload::keys! {
     pub struct HostEvent {
         /// Virtual time in milliseconds, from the start of warming up. A write begins when those before it have ended.
         pub milliseconds: u64 => MILLISECONDS.or_none(),
-        /// `FILE=VALUE`: a setting, or a file of a pool of huge pages.
+        /// `FILE=VALUE`: a setting, a file of a pool of huge pages, or CGROUP/memory.high and the like.
         pub write: String,
     }
 }
@@ -85,6 +86,12 @@ workload::keys! {
         /// `memory.max` in MiB; no limit if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_mib: Option<u64> => MIB,
+        /// `memory.high` in MiB; no limit if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub high_mib: Option<u64> => MIB,
+        /// `memory.swap.max` in MiB; no limit if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub swap_max_mib: Option<u64> => MIB.or_none(),
         /// `memory.low` in MiB.
         #[serde(default)]
         pub low_mib: u64 => MIB.or_none(),
@@ -145,10 +152,8 @@ impl HostPrograms {
                 let key = format!("events[{at}].milliseconds");
                 return Err(WrongValue::new(key, event.milliseconds, expected));
             }
-            if parse_write(&event.write).is_none() {
-                let expected = "FILE=VALUE, such as vm.nr_hugepages=1024";
-                return Err(WrongValue::new(format!("events[{at}].write"), &event.write, expected));
-            }
+            self.target(&event.write)
+                .map_err(|expected| WrongValue::new(format!("events[{at}].write"), &event.write, expected))?;
         }
         for (at, cgroup) in self.cgroups.iter().enumerate() {
             let earlier = &self.cgroups[..at];
@@ -171,6 +176,23 @@ impl HostPrograms {
             program.program.check().map_err(|wrong| wrong.within(of("program")))?;
         }
         Ok(())
+    }
+
+    /// What a write is to; the error is what would be right.
+    fn target<'a>(&self, write: &'a str) -> Result<Target<'a>, String> {
+        let (file, value) = parse_write(write)
+            .ok_or("FILE=VALUE, such as vm.nr_hugepages=1024 or CGROUP/memory.high=512M")?;
+        let Some((name, of_cgroup)) = file.rsplit_once('/').filter(|(_, of)| of.starts_with("memory."))
+        else {
+            return Ok(Target::Kernel(file, value));
+        };
+        check_there(&self.cgroups, name)?;
+        let cgroup = self.cgroup(Some(&name.to_string())).unwrap_or_default();
+        let file = MemcgFile::find(of_cgroup).ok_or_else(|| {
+            format!("one of the files {} of a cgroup", MemcgFile::ALL.map(|(name, _)| name).join(", "))
+        })?;
+        let bytes = file.bytes(value).ok_or("bytes, such as 4096 or 512M, or, for a limit, max")?;
+        Ok(Target::Cgroup { cgroup, file, bytes })
     }
 
     /// The number of the cgroup `name`; the first has 0.
@@ -213,6 +235,14 @@ impl HostProgram {
     }
 }
 
+/// What an event writes to.
+pub(crate) enum Target<'a> {
+    /// A setting or a file of a pool of huge pages, and the value.
+    Kernel(&'a str, &'a str),
+    /// A file of a cgroup, which has this number.
+    Cgroup { cgroup: usize, file: MemcgFile, bytes: u64 },
+}
+
 /// Checks that a cgroup is there; the error is what would be right.
 fn check_there(cgroups: &[Cgroup], name: &str) -> Result<(), String> {
     let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
@@ -231,7 +261,7 @@ fn milliseconds(count: u64) -> Time {
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
     for (at, event) in spec.events.iter().enumerate() {
-        let (file, value) = parse_write(&event.write).unwrap_or((&event.write, ""));
+        let Ok(Target::Kernel(file, value)) = spec.target(&event.write) else { continue };
         system.mm.check_write(file, value).map_err(|error| {
             let expected = format!("a file and a value that it takes: {error}");
             RunError::Demand(WrongValue::new(format!("workload.events[{at}].write"), &event.write, expected))

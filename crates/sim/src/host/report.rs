@@ -28,6 +28,8 @@ struct Report {
     spent: Vec<Time>,
     /// When the last transaction ended.
     last: Time,
+    /// Slept for being above memory.high.
+    slept_over_high: Time,
     threads_ended: u64,
     processes_killed: u64,
 }
@@ -41,6 +43,7 @@ impl Report {
             latencies: Histogram::new_with_max(LONGEST, 3).expect("3 digits are supported"),
             spent: vec![Time::ZERO; Category::COUNT],
             last: Time::ZERO,
+            slept_over_high: Time::ZERO,
             threads_ended: 0,
             processes_killed: 0,
         }
@@ -63,6 +66,7 @@ impl Report {
                 _ => QUANTILES.iter().map(latency).collect(),
             },
             cpu_seconds: Category::ALL.iter().filter_map(named).collect(),
+            over_high_seconds: self.slept_over_high.seconds(),
             threads_ended: self.threads_ended,
             processes_killed: self.processes_killed,
         }
@@ -133,6 +137,11 @@ impl Reports {
     /// Transactions of all programs.
     pub fn transactions(&self) -> u64 {
         self.all.iter().map(|report| report.transactions).sum()
+    }
+
+    /// Notes that a thread sleeps for so long because its memory cgroup is above memory.high.
+    pub fn slept_over_high(&mut self, program: usize, time: Time) {
+        self.all[self.of_program[program]].slept_over_high += time;
     }
 
     /// Counts the queries of a transaction.

@@ -188,3 +188,82 @@ fn what_does_not_go_together_is_refused() {
     let earlier = event.replace("= 5", "= 4");
     assert_eq!(refused(&[reader("a", 1, ""), event, earlier].concat()), "events[1].milliseconds");
 }
+
+/// Four threads that write 24 MiB each at random in a cgroup with these keys, with what an operator writes.
+fn limited(variant: &str, keys: &str, events: &[(u64, &str)]) -> Outcome {
+    let event = |(at, write): &(u64, &str)| format!("[[events]]\nmilliseconds = {at}\nwrite = '{write}'\n");
+    let events: String = events.iter().map(event).collect();
+    let cgroup = format!("[[cgroups]]\nname = 'small'\n{keys}\n");
+    outcome_of(variant, &[], &[cgroup, writer("memory", 24, "cgroup = 'small'"), events].concat())
+}
+
+/// Pages that were swapped out, and whether a process was killed.
+fn swapped(outcome: &Outcome) -> (u64, u64) {
+    (outcome.counters.get(Event::Pswpout), outcome.counters.get(Event::OomKill))
+}
+
+#[test]
+fn a_group_above_memory_high_reclaims_and_lives() {
+    let free = limited("6.12", "", &[]);
+    assert_eq!((swapped(&free), free.counters.get(Event::MemcgHigh)), ((0, 0), 0));
+    let high = limited("6.12", "high_mib = 64", &[]);
+    assert!(high.counters.get(Event::MemcgHigh) > 0 && high.counters.get(Event::Pswpin) > 1000, "{high:?}");
+    assert_eq!(high.counters.get(Event::OomKill), 0);
+    let rate = |outcome: &Outcome| outcome.programs[0].transaction_rate;
+    assert!(rate(&high) < rate(&free), "{} of {}", rate(&high), rate(&free));
+    // What can be reclaimed is: nobody sleeps long.
+    assert!(high.programs[0].over_high_seconds < 0.1, "{}", high.programs[0].over_high_seconds);
+}
+
+#[test]
+fn where_nothing_can_be_reclaimed_memory_high_puts_to_sleep() {
+    let stuck = limited("6.12", "high_mib = 64\nswap_max_mib = 0", &[]);
+    assert_eq!(swapped(&stuck), (0, 0), "nobody is killed: {:?}", stuck.notes);
+    let slept = stuck.programs[0].over_high_seconds;
+    assert!(slept > 2.0, "{slept} s of four threads in 1.5 s");
+}
+
+#[test]
+fn memory_reclaim_takes_what_it_is_asked_for() {
+    let of = |variant, asked: &str| {
+        swapped(&limited(variant, "", &[(700, &format!("small/memory.reclaim={asked}"))])).0
+    };
+    // Written pages come back, so that a few more may go before the write ends.
+    let asked = 8 * 256;
+    for (variant, most) in [("6.1", 64), ("6.8", 2), ("6.12", 2)] {
+        let taken = of(variant, "8M");
+        assert!(taken >= asked && taken <= most * asked, "{variant}: {taken} pages");
+    }
+}
+
+#[test]
+fn limits_that_are_lowered_take_what_exceeds_them() {
+    let high = limited("6.12", "", &[(700, "small/memory.high=64M"), (710, "small/memory.high=max")]);
+    assert!(swapped(&high).0 > 31 * 256 && swapped(&high).1 == 0, "{:?}", swapped(&high));
+    let max = limited("6.12", "swap_max_mib = 0", &[(700, "small/memory.max=32M")]);
+    assert_eq!(swapped(&max), (0, 1), "{:?}", max.notes);
+    assert_eq!(max.programs[0].processes_killed, 1);
+}
+
+#[test]
+fn writes_to_files_of_cgroups_are_checked() {
+    let refused = |write: &str| {
+        let text = format!(
+            "files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 10\n[[cgroups]]\nname = 'a'\n{}[[events]]\n\
+             milliseconds = 1\nwrite = '{write}'",
+            reader("r", 1, "")
+        );
+        let spec: HostPrograms = toml::from_str(&text).unwrap();
+        spec.check().map_err(|wrong| (wrong.key, wrong.expected))
+    };
+    assert_eq!(refused("a/memory.high=max"), Ok(()));
+    for (write, expected) in [
+        ("b/memory.high=1M", "one of the cgroups above it: a"),
+        ("a/memory.current=1M", "memory.reclaim"),
+        ("a/memory.reclaim=max", "512M"),
+        ("a/memory.max=lots", "512M"),
+    ] {
+        let (key, said) = refused(write).unwrap_err();
+        assert!(key == "events[0].write" && said.contains(expected), "{write}: {said}");
+    }
+}

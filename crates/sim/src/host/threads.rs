@@ -9,7 +9,7 @@ use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::address_space::{MmId, Vpn};
 use mm::hugetlb::write::Write;
-use mm::memcontrol::Memcg;
+use mm::memcontrol::{Memcg, MemcgWrite};
 use mm::numa::placement::TaskId;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
@@ -41,6 +41,14 @@ pub(super) struct Doing {
     pub done: u32,
 }
 
+/// A write to a file of the kernel in progress.
+pub(super) enum Writing {
+    /// To a setting or a file of a pool of huge pages.
+    Kernel(Write),
+    /// To a file of a cgroup.
+    Cgroup(MemcgWrite),
+}
+
 pub(super) struct Thread {
     /// Index into `Host::programs`.
     pub program: usize,
@@ -54,7 +62,7 @@ pub(super) struct Thread {
     pub reads: ReadsInFlight,
     pub doing: Option<Doing>,
     /// The write to a file of the kernel that it is in, if it is.
-    pub write: Option<Write>,
+    pub write: Option<Writing>,
     /// Pages that it accesses in order, if it does.
     pub span: Span,
     pub dirtier: Dirtier,
@@ -100,6 +108,8 @@ pub(super) struct Beginnings {
     pub programs: Vec<Running>,
     pub processes: Vec<Process>,
     pub threads: Vec<Thread>,
+    /// By the number of the cgroup.
+    pub memcgs: Vec<Memcg>,
     pub pids: Pids,
 }
 
@@ -126,6 +136,7 @@ impl Beginnings {
             programs: Vec::new(),
             processes: Vec::new(),
             threads: Vec::new(),
+            memcgs: Vec::new(),
             pids: Pids(DAEMONS),
         };
         for (at, program) in spec.programs.iter().enumerate() {
@@ -158,6 +169,7 @@ impl Beginnings {
             let running = Running { files: Vec::new(), generator, start: Time::ZERO, memory_node: None };
             all.add(system, scheduler, running, (&[Memcg::ROOT], None));
         }
+        all.memcgs = memcgs;
         Ok(all)
     }
 
@@ -254,6 +266,8 @@ fn create_memcgs(system: &mut System, spec: &HostPrograms) -> Vec<Memcg> {
         let memcg = system.mm.parts.lrus.create_memcg(place.map_or(Memcg::ROOT, |place| memcgs[place]));
         let limits = system.mm.parts.lrus.memcg_mut(memcg);
         limits.max = cgroup.max_mib.map_or(limits.max, |mib| page_size.pages_of_mib(mib));
+        limits.high = cgroup.high_mib.map_or(limits.high, |mib| page_size.pages_of_mib(mib));
+        limits.swap_max = cgroup.swap_max_mib.map_or(limits.swap_max, |mib| page_size.pages_of_mib(mib));
         limits.low = page_size.pages_of_mib(cgroup.low_mib);
         limits.min = page_size.pages_of_mib(cgroup.min_mib);
         limits.oom_group = cgroup.oom_group;

@@ -176,6 +176,19 @@ impl Lru {
 }
 
 features! {
+    /// How much a write to memory.reclaim asks reclaim for at a time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProactiveBatch {
+        /// All that is left to be reclaimed, which takes more than was asked for.
+        Whole,
+        /// 6.6: 32 pages, which is exact, and slow.
+        SwapClusterMax,
+        /// 6.9: a quarter of what is left.
+        Quarter,
+    }
+}
+
+features! {
     /// How one kernel reclaims memory.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReclaimFeatures {
@@ -199,6 +212,8 @@ features! {
         pub retries_without_cache_trim: bool,
         /// 7.2: compaction wants at most 32 free pages, whatever the order (`compact_gap`).
         pub caps_compact_gap: bool,
+        /// What a write to memory.reclaim does at a time.
+        pub proactive_batch: ProactiveBatch,
     } with parts {
         /// The LRU of the kernel unless `lru_gen/enabled` is off: the multi-gen LRU, from 6.1 on.
         pub lru: Lru,
@@ -297,6 +312,7 @@ impl ReclaimFeatures {
         counts_cgroup_reclaim: false,
         retries_without_cache_trim: false,
         caps_compact_gap: false,
+        proactive_batch: ProactiveBatch::Whole,
         lru: Lru::MultiGen(GenFeatures::MAINLINE_6_5),
     };
     /// 6.1 as first released.
@@ -309,10 +325,15 @@ impl ReclaimFeatures {
         ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_1_0);
     pub(crate) const MAINLINE_6_3: ReclaimFeatures =
         ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_3);
-    pub(crate) const MAINLINE_6_7: ReclaimFeatures =
-        ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_7);
-    pub(crate) const MAINLINE_6_9: ReclaimFeatures =
-        ReclaimFeatures { retries_without_cache_trim: true, ..ReclaimFeatures::MAINLINE_6_7 };
+    pub(crate) const MAINLINE_6_7: ReclaimFeatures = ReclaimFeatures {
+        proactive_batch: ProactiveBatch::SwapClusterMax,
+        ..ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_7)
+    };
+    pub(crate) const MAINLINE_6_9: ReclaimFeatures = ReclaimFeatures {
+        retries_without_cache_trim: true,
+        proactive_batch: ProactiveBatch::Quarter,
+        ..ReclaimFeatures::MAINLINE_6_7
+    };
     pub(crate) const MAINLINE_6_12: ReclaimFeatures =
         ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_13: ReclaimFeatures =

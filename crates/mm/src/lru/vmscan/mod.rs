@@ -160,6 +160,9 @@ impl Kernel<'_> {
         loop {
             let Err(full) = self.parts.lrus.memcgs.try_charge(self.on.cpu.index(), memcg, pages, batch)
             else {
+                if effort.direct && self.parts.lrus.memcgs.pages_over_high(self.on.cpu) > CHARGE_BATCH {
+                    self.handle_over_high(memcg);
+                }
                 return Ok(());
             };
             if batch > pages {
@@ -194,7 +197,7 @@ impl Kernel<'_> {
 
     /// Reclaims from `target` and all memcgs below it because of its limit (`try_to_free_mem_cgroup_pages`).
     #[inline(never)]
-    fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
+    pub(crate) fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
         let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
         self.do_try_to_free_pages(&mut sc);
         sc.nr_reclaimed

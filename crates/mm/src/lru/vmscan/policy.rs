@@ -14,7 +14,9 @@ use crate::lru::folio::FolioFlags;
 use crate::lru::lruvec::LruList;
 use crate::lru::mglru;
 use crate::lru::mmzone::LruType;
-use crate::lru::vmscan::features::{GenFeatures, Lru, Placement, ReclaimFeatures, RefsScheme};
+use crate::lru::vmscan::features::{
+    GenFeatures, Lru, Placement, ProactiveBatch, ReclaimFeatures, RefsScheme,
+};
 use machine::PageSize;
 
 /// Pages that are isolated at a time (`SWAP_CLUSTER_MAX`).
@@ -85,6 +87,15 @@ pub fn stats_flush(f: &ReclaimFeatures) -> StatsFlush {
 /// limit of a memory cgroup (`for_cgroup`) they are from 7.1 on.
 pub fn counts_by_reclaimer(f: &ReclaimFeatures, for_cgroup: bool) -> bool {
     !for_cgroup || f.counts_cgroup_reclaim
+}
+
+/// Pages that a write to memory.reclaim asks reclaim for, with so many left (`memory_reclaim`). Reclaim takes 32 at least.
+pub fn proactive_batch(f: &ReclaimFeatures, left: u64) -> u64 {
+    match f.proactive_batch {
+        ProactiveBatch::Whole => left,
+        ProactiveBatch::SwapClusterMax => left.min(SWAP_CLUSTER_MAX),
+        ProactiveBatch::Quarter => left / 4,
+    }
 }
 
 /// The state of a run of kswapd.
