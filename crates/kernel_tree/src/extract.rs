@@ -18,7 +18,9 @@ use crate::decision::{Decision, HEADERS, records};
 use crate::error::{Error, Place};
 use crate::header::{Header, fields};
 use crate::signature::{Signature, expected};
-use crate::source::{Item, Kind, Source, Use, is_too_deep, macro_parts, names_in_macro, uses, visit};
+use crate::source::{
+    Argument, Item, Kind, Source, Use, is_too_deep, macro_parts, names_in_macro, uses, visit,
+};
 use crate::tree::{Files, KernelTree};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -269,7 +271,7 @@ impl<'t> Taking<'t> {
             true
         });
         let found = uses(node, &source.text, self.tree.config(), &|function, argument| {
-            header.drops(function, argument)
+            header.argument(function, argument)
         });
         found.into_iter().map(|used| (used, item.kind == Kind::Function)).collect()
     }
@@ -312,7 +314,7 @@ impl<'t> Taking<'t> {
     /// Whether a macro that an item uses has that name in it: it may declare it.
     fn is_of_a_macro(&self, decision: &Decision, source: &Source, item: &Item, name: &str) -> bool {
         let Some(node) = source.node(item) else { return false };
-        let used = uses(node, &source.text, self.tree.config(), &|_, _| false);
+        let used = uses(node, &source.text, self.tree.config(), &|_, _| Argument::Used);
         let files = decision.files().filter_map(|file| self.files.get(file));
         [source].into_iter().chain(files).any(|file| {
             let is_used =

@@ -1,7 +1,7 @@
-//! The header that decisions find instead of the kernel's: which names it has, and which of them a call's arguments are lost in.
+//! The header that decisions find instead of the kernel's: which names it has, and which of them lose or declare a call's arguments.
 
 use crate::config::Config;
-use crate::source::{Kind, Source, macro_parts, names_in_macro, visit};
+use crate::source::{Argument, Kind, Source, macro_parts, names_declared_in_macro, names_in_macro, visit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that every C compiler has.
@@ -58,8 +58,8 @@ pub struct StructField {
 /// What decisions find in the header.
 pub struct Header {
     names: BTreeSet<String>,
-    /// Of macros, which of their parameters their body uses.
-    used_parameters: BTreeMap<String, Vec<bool>>,
+    /// Of macros, what their body makes of each parameter.
+    parameters: BTreeMap<String, Vec<Argument>>,
     structs: BTreeMap<String, Vec<StructField>>,
     /// Macros that are another name for something.
     aliases: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ impl Header {
     pub fn of(texts: &[&str]) -> Header {
         let mut header = Header {
             names: OF_THE_COMPILER.iter().map(|name| name.to_string()).collect(),
-            used_parameters: BTreeMap::new(),
+            parameters: BTreeMap::new(),
             structs: BTreeMap::new(),
             aliases: BTreeMap::new(),
         };
@@ -91,9 +91,14 @@ impl Header {
                 {
                     self.aliases.insert(item.name.clone(), body.to_string());
                 }
-                let used = names_in_macro(body);
-                let are_used = parameters.iter().map(|parameter| used.contains(*parameter)).collect();
-                self.used_parameters.insert(item.name.clone(), are_used);
+                let (used, declared) = (names_in_macro(body), names_declared_in_macro(body));
+                let argument =
+                    |parameter: &&str| match (declared.contains(*parameter), used.contains(*parameter)) {
+                        (true, _) => Argument::Declared,
+                        (false, true) => Argument::Used,
+                        (false, false) => Argument::Dropped,
+                    };
+                self.parameters.insert(item.name.clone(), parameters.iter().map(argument).collect());
             }
             if item.kind == Kind::Type {
                 self.structs.insert(item.name.clone(), fields(source, node));
@@ -106,10 +111,10 @@ impl Header {
         self.names.contains(name) || name.starts_with("__builtin_") || name.starts_with("__atomic_")
     }
 
-    /// Whether a call's argument, from 0, is lost in a macro.
-    pub fn drops(&self, function: &str, argument: usize) -> bool {
-        let used = self.used_parameters.get(function).and_then(|parameters| parameters.get(argument));
-        used.is_some_and(|is_used| !is_used)
+    /// What becomes of a call's argument, from 0: of a function's, all are used.
+    pub fn argument(&self, function: &str, argument: usize) -> Argument {
+        let of_macro = self.parameters.get(function).and_then(|parameters| parameters.get(argument));
+        of_macro.copied().unwrap_or(Argument::Used)
     }
 
     /// A declaration of a tree in the words of the header.
@@ -153,14 +158,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_which_names_it_has_and_which_arguments_are_lost() {
+    fn a_header_says_which_names_it_has_and_what_becomes_of_arguments() {
         let header = Header::of(&[
-            "#define count(event, number) ((void)(number))\n",
+            "#define count(event, number) ((void)(number))\n#define STATE(name, of) struct zone name = { of }\n\
+             #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))\n",
             "enum mark { LOW, HIGH };\nstruct zone { int a, *b; unsigned long marks[HIGH]; };\nstatic inline int f(int x) { return x; }\n",
         ]);
         assert!(["count", "LOW", "zone", "f", "__builtin_clz"].iter().all(|name| header.has(name)));
         assert!(!header.has("number") && !header.has("a"));
-        assert_eq!([0, 1, 2].map(|argument| header.drops("count", argument)), [true, false, false]);
+        let of = |name| [0, 1, 2].map(|argument| header.argument(name, argument));
+        assert_eq!(of("count"), [Argument::Dropped, Argument::Used, Argument::Used]);
+        assert_eq!(of("STATE"), [Argument::Declared, Argument::Used, Argument::Used]);
+        assert_eq!(
+            of("container_of"),
+            [Argument::Used, Argument::Used, Argument::Dropped],
+            "a field is no name"
+        );
         let declared: Vec<_> =
             header.structs().flat_map(|(_, fields)| fields).map(|field| field.declared.as_str()).collect();
         assert_eq!(declared, ["int a", "int *b", "unsigned long marks[HIGH]"]);

@@ -92,6 +92,17 @@ pub struct Use {
     pub line: usize,
 }
 
+/// What becomes of a macro's argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The names in it are used.
+    Used,
+    /// The macro has no use for it.
+    Dropped,
+    /// The macro declares a variable of that name.
+    Declared,
+}
+
 /// Parses C.
 pub fn parse(text: &str) -> Tree {
     let mut parser = Parser::new();
@@ -350,17 +361,17 @@ pub fn declared_name(mut declarator: Node) -> Option<Node> {
     }
 }
 
-/// The names that C code uses, without those that it declares itself, branches that are not compiled, and arguments that a macro of
-/// the header drops (`is_dropped(macro, argument)`).
+/// The names that C code uses, without those that it or a macro of the header declares, branches that are not compiled, and arguments
+/// that a macro of the header drops (`argument(macro, number)`).
 pub fn uses(
     node: Node,
     text: &str,
     config: &Config,
-    is_dropped: &dyn Fn(&str, usize) -> bool,
+    argument: &dyn Fn(&str, usize) -> Argument,
 ) -> BTreeSet<Use> {
     let mut found = BTreeSet::new();
     let mut own = BTreeSet::new();
-    collect(node, &Collecting { text, config, is_dropped }, &mut found, &mut own);
+    collect(node, &Collecting { text, config, argument }, &mut found, &mut own);
     found.retain(|one| !own.contains(&one.name));
     found
 }
@@ -368,7 +379,7 @@ pub fn uses(
 struct Collecting<'c> {
     text: &'c str,
     config: &'c Config,
-    is_dropped: &'c dyn Fn(&str, usize) -> bool,
+    argument: &'c dyn Fn(&str, usize) -> Argument,
 }
 
 fn collect(node: Node, on: &Collecting, found: &mut BTreeSet<Use>, own: &mut BTreeSet<String>) {
@@ -397,21 +408,27 @@ fn collect(node: Node, on: &Collecting, found: &mut BTreeSet<Use>, own: &mut BTr
     }
     let mut cursor = node.walk();
     for child in node.named_children(&mut cursor).filter(|child| !skipped.contains(child)) {
-        if node.kind() == "argument_list" && is_skipped_argument(node, child, on) {
-            continue;
+        match of_argument(node, child, on) {
+            Argument::Used => collect(child, on, found, own),
+            Argument::Dropped => {}
+            Argument::Declared => drop(own.insert(text_of(child))),
         }
-        collect(child, on, found, own);
     }
 }
 
-/// Whether a macro of the header drops this argument.
-fn is_skipped_argument(list: Node, argument: Node, on: &Collecting) -> bool {
-    let Some(call) = list.parent().filter(|parent| parent.kind() == "call_expression") else { return false };
-    let Some(function) = call.child_by_field_name("function") else { return false };
-    let mut cursor = list.walk();
-    let number = list.named_children(&mut cursor).position(|child| child == argument);
-    number
-        .is_some_and(|number| (on.is_dropped)(on.text.get(function.byte_range()).unwrap_or_default(), number))
+/// What becomes of an argument, if `list` is the arguments of a call.
+fn of_argument(list: Node, argument: Node, on: &Collecting) -> Argument {
+    let of_call = || {
+        let call = list.parent().filter(|parent| parent.kind() == "call_expression")?;
+        let function = call.child_by_field_name("function")?;
+        let mut cursor = list.walk();
+        let before = list.children(&mut cursor).take_while(|child| *child != argument);
+        // A type is no argument of C, so there may be two nodes for one.
+        let number = before.filter(|child| child.kind() == ",").count();
+        Some((on.argument)(on.text.get(function.byte_range())?, number))
+    };
+    let found = if list.kind() == "argument_list" { of_call() } else { None };
+    found.unwrap_or(Argument::Used)
 }
 
 /// The parameters of a macro, and its body.
@@ -425,18 +442,40 @@ pub fn macro_parts<'s>(node: Node, text: &'s str) -> (Vec<&'s str>, &'s str) {
 
 /// The names in a macro's body, which is no C before it is expanded.
 pub fn names_in_macro(body: &str) -> BTreeSet<String> {
-    let text = format!("void f(void) {{ {body}; }}").replace("\\\n", " \n");
     let mut names = BTreeSet::new();
-    let parsed = parse(&text);
-    if is_too_deep(&parsed) {
-        return names;
-    }
-    visit(parsed.root_node(), &mut |node| {
+    in_macro(body, &mut |node, text| {
         if matches!(node.kind(), "identifier" | "type_identifier") {
             names.insert(text[node.byte_range()].to_string());
         }
-        true
     });
     names.remove("f");
     names
+}
+
+/// The names of the variables that a macro's body declares.
+pub fn names_declared_in_macro(body: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    in_macro(body, &mut |node, text| {
+        if node.kind() == "declaration" {
+            let mut cursor = node.walk();
+            let declarators = node.children_by_field_name("declarator", &mut cursor);
+            names.extend(
+                declarators.filter_map(declared_name).map(|name| text[name.byte_range()].to_string()),
+            );
+        }
+    });
+    names
+}
+
+/// Looks at all nodes of a macro's body, which is taken for statements.
+fn in_macro(body: &str, look: &mut dyn FnMut(Node, &str)) {
+    let text = format!("void f(void) {{ {body}; }}").replace("\\\n", " \n");
+    let parsed = parse(&text);
+    if is_too_deep(&parsed) {
+        return;
+    }
+    visit(parsed.root_node(), &mut |node| {
+        look(node, &text);
+        true
+    });
 }
