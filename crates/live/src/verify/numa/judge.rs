@@ -428,7 +428,10 @@ impl Judge<'_> {
         }
         let period = self.tasks.get(task).scan_period;
         let mut claimed = mm.scan;
-        let may = scanning::claim(&mut claimed, &self.settings.numa, period, now);
+        let may = scanning::is_due(&mut claimed, &self.settings.numa, now);
+        if may {
+            scanning::claim(&mut claimed, period, now);
+        }
         let due = mm.scan.next_scan;
         let scanned = !events.is_empty();
         // A tick more or less is not known, so within one the recording decides.
@@ -444,7 +447,7 @@ impl Judge<'_> {
             }
             return;
         }
-        mm.scan.next_scan = now + mm::jiffies::jiffies(u64::from(period));
+        scanning::claim(&mut mm.scan, period, now);
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
         let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
         mm.vmas.begin(events, now);

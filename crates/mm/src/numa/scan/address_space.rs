@@ -60,6 +60,11 @@ impl Kernel<'_> {
         let began = self.on.machine.now(self.on.cpu);
         let now = jiffies_at(began);
         let mut scan = self.parts.address_spaces.mms[mm].numa_scan;
+        let is_due = policy::is_due(&mut scan, rules.settings, now);
+        self.parts.address_spaces.mms[mm].numa_scan = scan;
+        if !is_due {
+            return;
+        }
         if self.parts.numa.tasks.get(task).scan_period == 0 {
             let rss = self.parts.address_spaces.mms[mm].rss();
             let bounds = self.parts.numa.tasks.scan_periods(rules, task, rss);
@@ -67,11 +72,8 @@ impl Kernel<'_> {
             (own.scan_period_max, own.scan_period) = (bounds.max, bounds.start);
         }
         let own = self.parts.numa.tasks.get_mut(task);
-        let claimed = policy::claim(&mut scan, rules.settings, own.scan_period, now);
+        policy::claim(&mut scan, own.scan_period, now);
         self.parts.address_spaces.mms[mm].numa_scan = scan;
-        if !claimed {
-            return;
-        }
         own.node_stamp += 2 * TICK_NS;
         let scanner = Scanner {
             pid: own.pid,

@@ -119,17 +119,17 @@ pub fn restarts_period_on_move(
     task_scan_seq == 0 || !(to_preferred || preferred && !from_preferred)
 }
 
-/// Whether a task may scan now. If so, no other thread may for a period (the compare-and-swap of
-/// `numa_next_scan`).
-pub fn claim(mm: &mut MmScan, settings: &NumaSettings, period_ms: u32, now: u64) -> bool {
+/// Whether a pass over an address space is due. The first one is after a delay.
+pub fn is_due(mm: &mut MmScan, settings: &NumaSettings, now: u64) -> bool {
     if mm.next_scan == 0 {
         mm.next_scan = now + jiffies(settings.scan_delay_ms);
     }
-    if now < mm.next_scan {
-        return false;
-    }
+    now >= mm.next_scan
+}
+
+/// Keeps other threads from scanning for a period (the compare-and-swap of `numa_next_scan`).
+pub fn claim(mm: &mut MmScan, period_ms: u32, now: u64) {
     mm.next_scan = now + jiffies(u64::from(period_ms));
-    true
 }
 
 /// Whether a task with this cpuset scans at all: since 6.16 not if it allows a single memory node, because no
