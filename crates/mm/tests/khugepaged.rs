@@ -248,17 +248,19 @@ fn settings(size: PageSize, max_ptes_none: u32) -> ThpSettings {
 
 #[test]
 fn decisions_of_a_scan() {
-    use EntryState::{None, Page, Swapped, Unfit};
-    let page = Page { young: true, shared: false };
+    use EntryState::{None, Page, Swapped};
+    let page = Page { young: true, shared: false, unfit: Option::None };
     let judge = |entries: &[(EntryState, usize)], none, swap, shared| {
         let all = entries.iter().flat_map(|&(entry, times)| std::iter::repeat_n(entry, times));
         scan(all, &mm::huge_memory::khugepaged::policy::Limits { none, swap, shared })
     };
     assert_eq!(judge(&[(None, 3), (page, 1)], 2, 0, 0), Err(ScanResult::ExceedNonePte));
     assert_eq!(judge(&[(Swapped, 2)], 0, 1, 0), Err(ScanResult::ExceedSwapPte));
-    let shared = Page { young: false, shared: true };
+    let shared = Page { young: false, shared: true, unfit: Option::None };
     assert_eq!(judge(&[(shared, 2)], 0, 0, 1), Err(ScanResult::ExceedSharedPte));
-    assert_eq!(judge(&[(page, 1), (Unfit(ScanResult::PageLock), 1)], 0, 0, 0), Err(ScanResult::PageLock));
+    let locked = |shared| Page { young: true, shared, unfit: Some(ScanResult::PageLock) };
+    assert_eq!(judge(&[(page, 1), (locked(false), 1)], 0, 0, 0), Err(ScanResult::PageLock));
+    assert_eq!(judge(&[(page, 1), (locked(true), 1)], 0, 0, 0), Err(ScanResult::ExceedSharedPte));
     let found = judge(&[(None, 3), (page, 2), (Swapped, 1), (shared, 1)], 511, 64, 256).unwrap();
     assert_eq!(found, Found { present: vec![0b101_1000], none: 3, swapped: 1, shared: 1, referenced: 2 });
     for size in PageSize::ALL {

@@ -9,7 +9,7 @@
 //! In the kernel: `hpage_collapse_scan_pmd`, `collapse_huge_page`, `__collapse_huge_page_swapin`,
 //! `__collapse_huge_page_isolate`, `__collapse_huge_page_copy` in mm/khugepaged.c.
 
-use super::policy::{self, EntryState, Found, Limits, ScanResult};
+use super::policy::{self, EntryState, Found, Limits, MappedPage, ScanResult};
 use crate::account::Category;
 use crate::address_space::huge_memory::orders::Orders;
 use crate::address_space::huge_memory::policy::Failure;
@@ -226,19 +226,16 @@ impl Parts {
         }
         let Some(id) = entry.folio() else { return EntryState::None };
         let flags = self.lrus.folios.flags[id];
-        let unfit = [
-            (!flags.has(FolioFlags::SWAPBACKED), ScanResult::PageAnon),
-            (flags.has(FolioFlags::LOCKED), ScanResult::PageLock),
-            (flags.has(FolioFlags::HELD), ScanResult::PageCount),
-            (!flags.has(FolioFlags::LRU), ScanResult::PageLru),
-        ];
-        if let Some(&(_, reason)) = unfit.iter().find(|(is_so, _)| *is_so) {
-            return EntryState::Unfit(reason);
-        }
-        let young = entry.has(Pte::YOUNG) || flags.has(FolioFlags::REFERENCED);
         let elsewhere = || self.mappings_of(id).iter().any(|other| other.table() != number.table());
         let alone = entry.has(Pte::EXCLUSIVE) || self.lrus.folios[id].mapcount == 1;
-        EntryState::Page { young, shared: !alone && elsewhere() }
+        policy::entry_of(&MappedPage {
+            anon: flags.has(FolioFlags::SWAPBACKED),
+            lru: flags.has(FolioFlags::LRU),
+            locked: flags.has(FolioFlags::LOCKED),
+            held: flags.has(FolioFlags::HELD),
+            shared: !alone && elsewhere(),
+            young: entry.has(Pte::YOUNG) || flags.has(FolioFlags::REFERENCED),
+        })
     }
 
     /// The node of most pages in the range (`hpage_collapse_find_target_node`).

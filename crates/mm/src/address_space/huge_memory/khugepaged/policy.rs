@@ -33,9 +33,37 @@ pub enum EntryState {
         young: bool,
         /// Other processes map its folio too.
         shared: bool,
+        /// Why it prevents the collapse, if it does.
+        unfit: Option<ScanResult>,
     },
-    /// A page that prevents the collapse.
-    Unfit(ScanResult),
+    /// A page of a file.
+    File,
+}
+
+/// What a mapped page is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPage {
+    /// It is anonymous.
+    pub anon: bool,
+    /// It is on an LRU list.
+    pub lru: bool,
+    /// It is locked.
+    pub locked: bool,
+    /// Somebody besides those who map it has a reference.
+    pub held: bool,
+    /// Other processes map its folio too.
+    pub shared: bool,
+    /// It was accessed lately.
+    pub young: bool,
+}
+
+/// What a scan makes of a mapped page, as it looks at one thing after the other since 6.10.
+pub fn entry_of(page: &MappedPage) -> EntryState {
+    let MappedPage { anon, lru, locked, held, shared, young } = *page;
+    let reasons =
+        [(!lru, ScanResult::PageLru), (locked, ScanResult::PageLock), (held, ScanResult::PageCount)];
+    let unfit = reasons.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason);
+    if anon { EntryState::Page { young, shared, unfit } } else { EntryState::File }
 }
 
 /// The result of a scan or collapse (`enum scan_result`).
@@ -125,12 +153,15 @@ pub fn scan(entries: impl IntoIterator<Item = EntryState>, limits: &Limits) -> R
         match entry {
             EntryState::None => found.none += 1,
             EntryState::Swapped => found.swapped += 1,
-            EntryState::Page { young, shared } => {
+            EntryState::File => return Err(ScanResult::PageAnon),
+            EntryState::Page { young, shared, unfit } => {
                 found.present[place / 64] |= 1 << (place % 64);
                 found.referenced += u32::from(young);
                 found.shared += u32::from(shared);
+                if let Some(reason) = unfit.filter(|_| found.shared <= limits.shared) {
+                    return Err(reason);
+                }
             }
-            EntryState::Unfit(reason) => return Err(reason),
         }
         if found.none > limits.none {
             return Err(ScanResult::ExceedNonePte);
