@@ -112,7 +112,11 @@ enum pageflags {
 
 /* A folio, and where a decision moves it: 1 to the head of a list, 2 to the tail. */
 struct folio {
+	struct page page;
 	unsigned long flags;
+	int mmtwin_mapcount;
+	int mmtwin_refs;
+	bool mmtwin_young;
 	int mmtwin_referenced_ptes;
 	unsigned long mmtwin_vm_flags;
 	int mmtwin_zone;

@@ -53,9 +53,8 @@ MMTWIN_DECISION(vma_is_accessed, mmtwin_vma_access)
 	struct vm_area_struct mmtwin_vma = { .vm_start = state->vm_start, .numab_state = &numab }, *vma = &mmtwin_vma;
 
 	mmtwin_current = &task;
-	mmtwin_ignores_pid = false;
 	state->answer = MMTWIN_CALL_vma_is_accessed;
-	state->ignores_pid = mmtwin_ignores_pid;
+	state->ignores_pid = vma->mmtwin_skipped >> NUMAB_SKIP_IGNORE_PID & 1;
 }
 #endif
 
@@ -135,5 +134,100 @@ MMTWIN_DECISION(preferred_group_nid, mmtwin_group_nodes)
 	mmtwin_distances = state->distances;
 	mmtwin_levels = state->levels;
 	state->answer = MMTWIN_CALL_preferred_group_nid;
+}
+#endif
+
+#ifdef MMTWIN_CALL_task_numa_work
+#define MMTWIN_MOST_VMAS ((int)ARRAY_SIZE(((struct mmtwin_scan_pass *)NULL)->vm_start))
+
+static inline void mmtwin_enter_vmas(const struct mmtwin_scan_pass *state, struct mm_struct *mm, struct vma_numab_state *known)
+{
+	int at;
+
+	for (at = 0; at < mm->mmtwin_nr_vmas; at++) {
+		known[at] = (struct vma_numab_state){
+			.next_scan = state->state_next_scan[at],
+			.pids_active_reset = state->pids_active_reset[at],
+			.pids_active = { state->pids_before[at], state->pids_now[at] },
+			.start_scan_seq = state->start_scan_seq[at],
+			.prev_scan_seq = state->prev_scan_seq[at],
+		};
+		mm->mmtwin_vmas[at] = (struct vm_area_struct){
+			.vm_start = state->vm_start[at],
+			.vm_end = state->vm_end[at],
+			.vm_flags = state->vm_flags[at],
+			.vm_mm = state->special[at] ? NULL : mm,
+			.vm_file = state->file[at] ? (struct file *)mm : NULL,
+			.numab_state = state->has_state[at] ? &known[at] : NULL,
+			.mmtwin_migratable = state->migratable[at],
+			.mmtwin_migrates_on_fault = state->migrates_on_fault[at],
+			.mmtwin_populated_to = state->populated_to[at],
+		};
+	}
+}
+
+static inline void mmtwin_leave_vmas(struct mmtwin_scan_pass *state, const struct mm_struct *mm)
+{
+	int at;
+
+	for (at = 0; at < mm->mmtwin_nr_vmas; at++) {
+		const struct vm_area_struct *vma = &mm->mmtwin_vmas[at];
+		const struct vma_numab_state *known = vma->numab_state;
+
+		state->skipped[at] = vma->mmtwin_skipped;
+		state->ranges[at] = vma->mmtwin_ranges;
+		state->scanned[at] = vma->mmtwin_scanned;
+		state->has_state[at] = known != NULL;
+		if (!known)
+			continue;
+		state->state_next_scan[at] = known->next_scan;
+		state->pids_active_reset[at] = known->pids_active_reset;
+		state->pids_before[at] = known->pids_active[0];
+		state->pids_now[at] = known->pids_active[1];
+		state->start_scan_seq[at] = known->start_scan_seq;
+		state->prev_scan_seq[at] = known->prev_scan_seq;
+	}
+}
+
+MMTWIN_DECISION(task_numa_work, mmtwin_scan_pass)
+{
+	struct vm_area_struct vmas[MMTWIN_MOST_VMAS];
+	struct vma_numab_state known[MMTWIN_MOST_VMAS], made[MMTWIN_MOST_VMAS];
+	struct mm_struct mm = {
+		.numa_next_scan = state->next_scan,
+		.numa_scan_offset = state->scan_offset,
+		.numa_scan_seq = state->scan_seq,
+		.mmtwin_rss = state->rss,
+		.mmtwin_vmas = vmas,
+		.mmtwin_nr_vmas = state->vmas,
+	};
+	struct task_struct task = {
+		.mm = &mm,
+		.pid = state->pid,
+		.mmtwin_threads = state->nr_threads,
+		.numa_scan_period = state->scan_period,
+		.numa_scan_period_max = state->scan_period_max,
+	};
+	struct callback_head *work = &task.numa_work;
+
+	mmtwin_enter_vmas(state, &mm, known);
+	__builtin_memset(made, 0, sizeof(made));
+	mmtwin_new_states = made;
+	mmtwin_failing_requests = state->failing_requests;
+	mmtwin_current = &task;
+	mmtwin_page_shift = 12;
+	jiffies = state->now;
+	sysctl_numa_balancing_scan_delay = state->scan_delay_ms;
+	sysctl_numa_balancing_scan_size = state->scan_size_mb;
+	sysctl_numa_balancing_scan_period_min = state->scan_period_min_ms;
+	sysctl_numa_balancing_scan_period_max = state->scan_period_max_ms;
+	MMTWIN_CALL_task_numa_work;
+	mmtwin_leave_vmas(state, &mm);
+	state->next_scan = mm.numa_next_scan;
+	state->scan_offset = mm.numa_scan_offset;
+	state->scan_seq = mm.numa_scan_seq;
+	state->scan_period = task.numa_scan_period;
+	state->scan_period_max = task.numa_scan_period_max;
+	state->node_stamp = task.node_stamp;
 }
 #endif

@@ -5,10 +5,11 @@
 use crate::error::Error;
 use mm::Decisions;
 use mm::decisions::{
-    DeferralState, FallbackState, Field, Flat, FragmentationState, GroupNodesState, LruGenState,
-    NextNodeState, NumaMigrateState, NumaScanState, PcpState, PcpZoneState, ReadaheadState, ReferencesState,
-    Rule, ScanCountState, ShadowState, SuitableState, SwapReadaheadState, TailFolioState, ThpWindowState,
-    VmaAccessState, WatermarkState, WritebackState, ZoneMarkState,
+    AnonFolioState, DeferralState, FallbackState, Field, Flat, FragmentationState, GroupNodesState,
+    LruGenState, NextNodeState, NumaMigrateState, NumaScanState, PcpState, PcpZoneState, ReadaheadState,
+    ReferencesState, Rule, ScanCountState, ScanPassState, ScanPmdState, ShadowState, SuitableState,
+    SwapReadaheadState, TailFolioState, ThpWindowState, VmaAccessState, WatermarkState, WritebackState,
+    ZoneMarkState,
 };
 use std::fmt;
 
@@ -106,6 +107,10 @@ slots! {
     SwapReadahead(SwapReadaheadState),
     /// A VMA and orders of folios.
     ThpWindow(ThpWindowState),
+    /// A fault that may get a large folio.
+    AnonFolio(AnonFolioState),
+    /// A range that may become a huge page.
+    ScanPmd(ScanPmdState),
     /// A task whose memory is scanned.
     NumaScan(NumaScanState),
     /// A page that a hint fault is about.
@@ -114,6 +119,8 @@ slots! {
     GroupNodes(GroupNodesState),
     /// A VMA that is scanned.
     VmaAccess(VmaAccessState),
+    /// A thread that may scan, and its VMAs.
+    ScanPass(ScanPassState),
     /// The free blocks of a zone.
     Fragmentation(FragmentationState),
     /// A zone that may be compacted.
@@ -648,6 +655,48 @@ pub static DECISIONS: &[Decision] = &[
     },
     of_turns("hstate_next_node_to_alloc", |d| &mut d.judged.hstate_next_node_to_alloc),
     of_turns("hstate_next_node_to_free", |d| &mut d.judged.hstate_next_node_to_free),
+    Decision {
+        name: "task_numa_work",
+        file: "kernel/sched/fair.c",
+        others: &[],
+        header: "numa.h",
+        parameters: &[("struct callback_head *", "work")],
+        answers: &["void"],
+        slot: Slot::ScanPass(|d| &mut d.judged.task_numa_work),
+    },
+    Decision {
+        name: "vma_thp_gfp_mask",
+        file: "mm/huge_memory.c",
+        others: &["include/linux/huge_mm.h"],
+        header: "folios.h",
+        parameters: &[("struct vm_area_struct *", "vma")],
+        answers: &["gfp_t"],
+        slot: Slot::AnonFolio(|d| &mut d.judged.vma_thp_gfp_mask),
+    },
+    Decision {
+        name: "alloc_anon_folio",
+        file: "mm/memory.c",
+        others: &["include/linux/huge_mm.h", "mm/huge_memory.c"],
+        header: "folios.h",
+        parameters: &[("struct vm_fault *", "vmf")],
+        answers: &["struct folio"],
+        slot: Slot::AnonFolio(|d| &mut d.judged.alloc_anon_folio),
+    },
+    Decision {
+        name: "hpage_collapse_scan_pmd",
+        file: "mm/khugepaged.c",
+        others: &[],
+        header: "folios.h",
+        parameters: &[
+            ("struct mm_struct *", "mm"),
+            ("struct vm_area_struct *", "vma"),
+            ("unsigned long", "address"),
+            ("bool *", "mmap_locked"),
+            ("struct collapse_control *", "cc"),
+        ],
+        answers: &["int"],
+        slot: Slot::ScanPmd(|d| &mut d.judged.hpage_collapse_scan_pmd),
+    },
 ];
 
 impl fmt::Debug for Decision {

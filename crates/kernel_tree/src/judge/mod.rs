@@ -9,6 +9,7 @@
 //! test holds releases against the twin with that; `mmtwin kernel diff` shows with it in which states a patched function decides
 //! otherwise than the one that it was made of.
 
+mod anon_folio;
 mod case;
 mod compare;
 mod deferral;
@@ -17,8 +18,10 @@ mod features;
 mod folios;
 mod fragmentation;
 mod hugetlb;
+mod khugepaged;
 mod lru_gen;
 mod numa;
+mod numa_pass;
 mod numa_placement;
 mod pcp;
 mod readahead;
@@ -44,7 +47,10 @@ pub fn cases() -> Vec<Case> {
         workingset::cases(),
         readahead::cases(),
         folios::cases(),
+        anon_folio::cases(),
+        khugepaged::cases(),
         numa::cases(),
+        numa_pass::cases(),
         numa_placement::cases(),
         fragmentation::cases(),
         deferral::cases(),

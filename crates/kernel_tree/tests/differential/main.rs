@@ -6,7 +6,7 @@
 //! Kernel sources are not part of this project. They are looked for where `MMTWIN_KERNEL_SOURCES` says (directories, with colons between
 //! them) and in /usr/src/linux-source-*, as Debian's packages unpack; where there are none this test says so and does nothing.
 //!
-//! `MMTWIN_STATES` says how many states each function gets. The long form, `make differential`, tries a million and has gcov say which
+//! `MMTWIN_STATES` says how many states each function gets, `MMTWIN_FUNCTIONS` (names, with commas between them) which functions are tried. The long form, `make differential`, tries a million and has gcov say which
 //! branches of the C none of them reached.
 
 mod coverage;
@@ -36,13 +36,18 @@ fn wants_coverage() -> bool {
     std::env::var_os("MMTWIN_COVERAGE").is_some()
 }
 
+/// The functions of a kernel that are tried.
+fn tried(kernel: &Kernel) -> Vec<Case> {
+    let asked = std::env::var("MMTWIN_FUNCTIONS").ok();
+    let is_asked =
+        |case: &Case| asked.as_ref().is_none_or(|names| names.split(',').any(|name| name == case.name));
+    cases().into_iter().filter(|case| case.is_in(kernel.release) && is_asked(case)).collect()
+}
+
 fn load(kernel: &Kernel, directory: &Path, instrumentation: Instrumentation) -> Loaded {
     let tree = KernelTree::new(&kernel.root, Config::default());
-    let wanted: Vec<&'static Decision> = cases()
-        .iter()
-        .filter(|case| case.is_in(kernel.release))
-        .map(|case| Decision::named(case.name).unwrap())
-        .collect();
+    let wanted: Vec<&'static Decision> =
+        tried(kernel).iter().map(|case| Decision::named(case.name).unwrap()).collect();
     let compiler = Compiler::of_the_system(instrumentation);
     kernel_tree::load(&tree, &wanted, &compiler, directory)
         .unwrap_or_else(|error| panic!("{}: {error}", kernel.root.display()))
@@ -83,7 +88,7 @@ fn the_twin_decides_as_the_kernel_does() {
     for kernel in &kernels {
         let directory = tempfile::tempdir().unwrap();
         let loaded = load(kernel, directory.path(), Instrumentation::None);
-        for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
+        for case in &tried(kernel) {
             let difference = difference(case, kernel, &loaded, states());
             failures
                 .extend(difference.map(|message| format!("{} of {}: {message}", case.name, kernel.release)));
@@ -163,7 +168,7 @@ fn every_branch_is_reached_or_listed() {
     for kernel in &kernels::all() {
         let directory = tempfile::tempdir().unwrap();
         let loaded = load(kernel, directory.path(), Instrumentation::Coverage);
-        for case in cases().iter().filter(|case| case.is_in(kernel.release)) {
+        for case in &tried(kernel) {
             let _ = difference(case, kernel, &loaded, states().min(100_000));
         }
         loaded.write_coverage();

@@ -2,11 +2,13 @@
 //!
 //! `kernel_tree` loads them and its differential test asks them. A function leaves this list when mechanics ask it.
 
+use super::folios::{AnonFolioState, ScanPmdState, ThpWindowState};
 use super::lru_gen::LruGenState;
 use super::numa::{GroupNodesState, NumaMigrateState};
 use super::pcp::PcpZoneState;
 use super::reclaim::{ReferencesState, ScanCountState, TailFolioState};
 use super::rule::{Rule, flat};
+use super::scan_pass::ScanPassState;
 use super::zone::{FallbackState, ZoneMarkState};
 
 flat! {
@@ -166,22 +168,6 @@ flat! {
 }
 
 flat! {
-    /// A VMA of anonymous memory and orders of folios for a fault in it (include/linux/huge_mm.h).
-    pub struct ThpWindowState as "mmtwin_thp_window" {
-        /// `vma->vm_start`.
-        pub vm_start: u64,
-        /// `vma->vm_end`.
-        pub vm_end: u64,
-        /// Asked: the address of the fault.
-        pub addr: u64,
-        /// Asked: orders, a bit each.
-        pub orders: u64,
-        /// Answered: orders from the largest on whose folio is inside of the VMA.
-        pub answer: u64,
-    }
-}
-
-flat! {
     /// Nodes that huge pages may be allocated on in turn (mm/hugetlb.c).
     pub struct NextNodeState as "mmtwin_next_node" {
         /// Asked: the nodes that are allowed, a bit each.
@@ -222,6 +208,8 @@ pub struct Judged {
     pub should_numa_migrate_memory: Rule<NumaMigrateState>,
     /// How soon after a scan a page of slow memory must be touched to be promoted.
     pub numa_promotion_adjust_threshold: Rule<NumaMigrateState>,
+    /// Which VMAs a scan pass skips, and how far it gets.
+    pub task_numa_work: Rule<ScanPassState>,
     /// The node that suits a group of tasks best.
     pub preferred_group_nid: Rule<GroupNodesState>,
     /// At which score proactive compaction begins and ends.
@@ -272,6 +260,12 @@ pub struct Judged {
     pub swapin_nr_pages: Rule<SwapReadaheadState>,
     /// Which orders of folios are inside of a VMA.
     pub thp_vma_suitable_orders: Rule<ThpWindowState>,
+    /// How hard the allocator tries for a large folio.
+    pub vma_thp_gfp_mask: Rule<AnonFolioState>,
+    /// The order of the folio that a fault gets.
+    pub alloc_anon_folio: Rule<AnonFolioState>,
+    /// Whether khugepaged makes a huge page out of small ones.
+    pub hpage_collapse_scan_pmd: Rule<ScanPmdState>,
     /// The node on which the next huge page is allocated.
     pub hstate_next_node_to_alloc: Rule<NextNodeState>,
     /// The node from which the next huge page is given back.

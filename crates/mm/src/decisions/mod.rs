@@ -18,24 +18,28 @@
 //! A function of a tree may answer what no kernel could. Whoever asks checks the answer ([`nonsense`]); such runs are made in a
 //! process of their own, whose end is the report.
 
+mod folios;
 mod judged;
 mod lru_gen;
 mod numa;
 mod pcp;
 mod reclaim;
 pub mod rule;
+mod scan_pass;
 mod watermark;
 mod zone;
 
+pub use folios::{AnonFolioState, ScanPmdState, ThpWindowState};
 pub use judged::{
     DeferralState, FragmentationState, Judged, NextNodeState, ReadaheadState, ShadowState, SuitableState,
-    SwapReadaheadState, ThpWindowState, WritebackState,
+    SwapReadaheadState, WritebackState,
 };
 pub use lru_gen::{LruGenDecisions, LruGenState};
 pub use numa::{GroupNodesState, MOST_NODES, NumaDecisions, NumaMigrateState, NumaScanState, VmaAccessState};
 pub use pcp::{PcpDecisions, PcpState, PcpZoneState};
 pub use reclaim::{ReferencesState, ScanCountState, TailFolioState};
 pub use rule::{Field, Flat, Rule};
+pub use scan_pass::{MOST_VMAS, ScanPassState};
 pub use watermark::{MOST_ZONES, WatermarkState};
 pub use zone::{FallbackState, ZoneMarkState};
 
