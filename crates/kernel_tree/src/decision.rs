@@ -671,7 +671,7 @@ pub static DECISIONS: &[Decision] = &[
         header: "folios.h",
         parameters: &[("struct vm_area_struct *", "vma")],
         answers: &["gfp_t"],
-        slot: Slot::AnonFolio(|d| &mut d.judged.vma_thp_gfp_mask),
+        slot: Slot::AnonFolio(|d| &mut d.folios.vma_thp_gfp_mask),
     },
     Decision {
         name: "alloc_anon_folio",
@@ -680,7 +680,7 @@ pub static DECISIONS: &[Decision] = &[
         header: "folios.h",
         parameters: &[("struct vm_fault *", "vmf")],
         answers: &["struct folio"],
-        slot: Slot::AnonFolio(|d| &mut d.judged.alloc_anon_folio),
+        slot: Slot::AnonFolio(|d| &mut d.folios.alloc_anon_folio),
     },
     Decision {
         name: "hpage_collapse_scan_pmd",
@@ -762,6 +762,8 @@ mod tests {
                 "update_task_scan_period",
                 "task_scan_start",
                 "vma_is_accessed",
+                "vma_thp_gfp_mask",
+                "alloc_anon_folio",
             ]
         );
         let page = include_str!("../../../docs/src/reference/kernel-trees.md");

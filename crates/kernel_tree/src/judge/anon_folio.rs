@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
         Both {
             name: "vma_thp_gfp_mask",
             releases: Span::ALL,
-            rule: |d| d.judged.vma_thp_gfp_mask,
+            rule: |d| d.folios.vma_thp_gfp_mask,
             draw: fault,
             own: |f, s| s.gfp = gfp(f, s),
             known: &[],
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
         Both {
             name: "alloc_anon_folio",
             releases: Span::since(6, 8),
-            rule: |d| d.judged.alloc_anon_folio,
+            rule: |d| d.folios.alloc_anon_folio,
             draw: fault,
             own: alloc,
             known: &[],
@@ -37,10 +37,6 @@ pub fn cases() -> Vec<Case> {
 const PAGE_SHIFT: u32 = 12;
 /// PTEs of a page table.
 const PTES: u64 = 512;
-const USERFAULT: u64 = 0x1000;
-const TEMPORARY_STACK: u64 = 0x1_8100;
-const HUGEPAGE: u64 = 0x2000_0000;
-const NOHUGEPAGE: u64 = 0x4000_0000;
 const ENABLED: [Enabled; 3] = [Enabled::Always, Enabled::Madvise, Enabled::Never];
 const DEFRAG: [Defrag; 5] =
     [Defrag::Always, Defrag::Defer, Defrag::DeferMadvise, Defrag::Madvise, Defrag::Never];
@@ -54,9 +50,14 @@ fn fault(draw: &mut Draw) -> AnonFolioState {
     let mut state = AnonFolioState {
         vm_start: bytes(start),
         vm_end: bytes(end),
-        vm_flags: draw.one_of([0, HUGEPAGE, NOHUGEPAGE, HUGEPAGE, 0])
-            | seldom(draw, USERFAULT)
-            | seldom(draw, TEMPORARY_STACK),
+        vm_flags: draw.one_of([
+            0,
+            AnonFolioState::HUGEPAGE,
+            AnonFolioState::NOHUGEPAGE,
+            AnonFolioState::HUGEPAGE,
+            0,
+        ]) | seldom(draw, AnonFolioState::USERFAULT)
+            | seldom(draw, AnonFolioState::TEMPORARY_STACK),
         addr: bytes(page) + draw.number(0, 4095, &[]) as u64,
         thp_disabled: seldom(draw, 1) as i32,
         enabled: draw.one_of([0, 1, 2]),
@@ -102,14 +103,14 @@ fn settings(s: &AnonFolioState) -> ThpSettings {
 
 fn vma(s: &AnonFolioState) -> VmaState {
     VmaState {
-        advice: match s.vm_flags & (HUGEPAGE | NOHUGEPAGE) {
+        advice: match s.vm_flags & (AnonFolioState::HUGEPAGE | AnonFolioState::NOHUGEPAGE) {
             0 => Advice::None,
-            HUGEPAGE => Advice::Huge,
+            AnonFolioState::HUGEPAGE => Advice::Huge,
             _ => Advice::NoHuge,
         },
         disabled: if s.thp_disabled != 0 { Disabled::Completely } else { Disabled::No },
-        userfault: if s.vm_flags & USERFAULT != 0 { Userfault::Armed } else { Userfault::No },
-        temporary_stack: s.vm_flags & TEMPORARY_STACK == TEMPORARY_STACK,
+        userfault: if s.vm_flags & AnonFolioState::USERFAULT != 0 { Userfault::Armed } else { Userfault::No },
+        temporary_stack: s.vm_flags & AnonFolioState::TEMPORARY_STACK == AnonFolioState::TEMPORARY_STACK,
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod coverage;
 mod kernels;
+mod large_folios;
 mod memory_pressure;
 mod threads;
 mod whole_kernel;
@@ -138,6 +139,14 @@ fn a_kernel_that_asks_an_unchanged_tree_does_the_same() {
         asks(&loaded, &path("evicted"), &["should_run_aging", "get_tier_idx"], || {
             let lru_gen = loaded.decisions.lru_gen;
             memory_pressure::compare(kernel, Decisions { lru_gen, ..Decisions::default() });
+        });
+        let of_faults: &[&str] = match kernel.release {
+            "6.1" => &["vma_thp_gfp_mask"],
+            _ => &["vma_thp_gfp_mask", "alloc_anon_folio"],
+        };
+        asks(&loaded, &path("faulted"), of_faults, || {
+            let folios = loaded.decisions.folios;
+            large_folios::compare(kernel, Decisions { folios, ..Decisions::default() });
         });
         asks(&loaded, &path("scanned"), &["task_scan_max", "update_task_scan_period"], || {
             // Late releases of 6.12 forget failed migrations, as the twin has it under a name of its own.

@@ -5,7 +5,7 @@
 //! mm/huge_memory.c), `thp_vma_suitable_orders` in include/linux/huge_mm.h and `hpage_collapse_scan_pmd` in mm/khugepaged.c. Longer
 //! functions are asked whole: allocations succeed or fail as the record says, and a collapse is recorded instead of done.
 
-use super::rule::flat;
+use super::rule::{Rule, flat};
 
 flat! {
     /// A VMA of anonymous memory and orders of folios for a fault in it (include/linux/huge_mm.h).
@@ -67,6 +67,19 @@ flat! {
     }
 }
 
+impl AnonFolioState {
+    /// `VM_HUGEPAGE`.
+    pub const HUGEPAGE: u64 = 0x2000_0000;
+    /// `VM_NOHUGEPAGE`.
+    pub const NOHUGEPAGE: u64 = 0x4000_0000;
+    /// `VM_UFFD_WP`.
+    pub const USERFAULT: u64 = 0x1000;
+    /// A stack that exec will move: it grows down and has the marks of both ways of readahead.
+    pub const TEMPORARY_STACK: u64 = 0x1_8100;
+    /// The order of the largest folio that a page table maps.
+    pub const LARGEST: u8 = 8;
+}
+
 flat! {
     /// A range of a huge page's size that khugepaged looks at (mm/khugepaged.c). The folio of each page is of order 0.
     pub struct ScanPmdState as "mmtwin_scan_pmd" {
@@ -91,4 +104,13 @@ flat! {
         /// Answered for a collapse: swap entries.
         pub unmapped: i32,
     }
+}
+
+/// Who makes each decision about large folios of a fault.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FolioDecisions {
+    /// How hard the allocator tries for a large folio.
+    pub vma_thp_gfp_mask: Rule<AnonFolioState>,
+    /// The order of the folio that a fault gets.
+    pub alloc_anon_folio: Rule<AnonFolioState>,
 }

@@ -2,7 +2,7 @@
 //!
 //! `kernel_tree` loads them and its differential test asks them. A function leaves this list when mechanics ask it.
 
-use super::folios::{AnonFolioState, ScanPmdState, ThpWindowState};
+use super::folios::{ScanPmdState, ThpWindowState};
 use super::lru_gen::LruGenState;
 use super::numa::{GroupNodesState, NumaMigrateState};
 use super::pcp::PcpZoneState;
@@ -260,10 +260,6 @@ pub struct Judged {
     pub swapin_nr_pages: Rule<SwapReadaheadState>,
     /// Which orders of folios are inside of a VMA.
     pub thp_vma_suitable_orders: Rule<ThpWindowState>,
-    /// How hard the allocator tries for a large folio.
-    pub vma_thp_gfp_mask: Rule<AnonFolioState>,
-    /// The order of the folio that a fault gets.
-    pub alloc_anon_folio: Rule<AnonFolioState>,
     /// Whether khugepaged makes a huge page out of small ones.
     pub hpage_collapse_scan_pmd: Rule<ScanPmdState>,
     /// The node on which the next huge page is allocated.

@@ -6,6 +6,7 @@
 //!                                                   ├─ watermarks  Rule<WatermarkState>
 //!                                                   ├─ lru_gen     Rule<LruGenState>
 //!                                                   ├─ numa        Rule<NumaScanState>, Rule<VmaAccessState>
+//!                                                   ├─ folios      Rule<AnonFolioState>
 //!                                                   └─ judged      asked by tests only
 //! ```
 //!
@@ -29,7 +30,7 @@ mod scan_pass;
 mod watermark;
 mod zone;
 
-pub use folios::{AnonFolioState, ScanPmdState, ThpWindowState};
+pub use folios::{AnonFolioState, FolioDecisions, ScanPmdState, ThpWindowState};
 pub use judged::{
     DeferralState, FragmentationState, Judged, NextNodeState, ReadaheadState, ShadowState, SuitableState,
     SwapReadaheadState, WritebackState,
@@ -54,6 +55,8 @@ pub struct Decisions {
     pub lru_gen: LruGenDecisions,
     /// Decisions about scanning for NUMA balancing.
     pub numa: NumaDecisions,
+    /// Decisions about large folios of a fault.
+    pub folios: FolioDecisions,
     /// Functions that judge the twin's policies and decide nothing in a run.
     pub judged: Judged,
 }

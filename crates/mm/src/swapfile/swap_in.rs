@@ -14,8 +14,7 @@ use crate::address_space::AddressSpaces;
 use crate::address_space::huge_memory::features::Search;
 use crate::address_space::huge_memory::orders::Orders;
 use crate::address_space::huge_memory::policy::{
-    Failure, SwapInPath, allowed_orders, effort, fitting, frees_swap, has_file, swap_in_path, swap_orders,
-    window,
+    Failure, SwapInPath, allowed_orders, fitting, frees_swap, has_file, swap_in_path, swap_orders, window,
 };
 use crate::address_space::huge_memory::stats::MthpStat;
 use crate::address_space::memory::{Fault, Touch};
@@ -115,7 +114,8 @@ impl Kernel<'_> {
             .vmas
             .find(fault.page)
             .expect("a VMA has the page of a fault");
-        let large = effort(&f, &thp, &self.parts.address_spaces.vma_state(fault.mm, vma));
+        let state = self.parts.address_spaces.vma_state(fault.mm, vma);
+        let large = self.on.decisions.folios.effort(&f, &thp, &state);
         loop {
             let order = orders.highest().unwrap_or(0);
             let mut flags = FolioFlags::SWAPBACKED;

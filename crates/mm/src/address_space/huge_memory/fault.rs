@@ -97,7 +97,7 @@ impl Kernel<'_> {
     /// available, which is counted as a fallback.
     fn alloc_anon_folio_pmd(&mut self, (mm, vma, page): (MmId, VmaId, Vpn)) -> Option<FolioId> {
         let (f, thp) = (self.on.features.folios, self.on.settings.transparent_hugepage);
-        let effort = policy::effort(
+        let effort = self.on.decisions.folios.effort(
             &f,
             &thp,
             &self.parts.address_spaces.vma_state(mm, &self.parts.address_spaces.mms[mm].vmas[vma]),
@@ -152,6 +152,9 @@ impl Kernel<'_> {
     #[inline]
     pub(crate) fn alloc_anon_folio(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
+        if let Some(walk) = self.on.decisions.folios.walk(thp) {
+            return self.alloc_anon_folio_by(walk, fault);
+        }
         let vma = &self.parts.address_spaces.mms[fault.mm].vmas[fault.vma];
         let state = self.parts.address_spaces.vma_state(fault.mm, vma);
         let mut orders = policy::candidates(f, thp, &state);
@@ -179,7 +182,11 @@ impl Kernel<'_> {
             flags.set_order(order);
             let effort = match order {
                 0 => Effort::ORDINARY,
-                _ => policy::effort(&self.on.features.folios, &self.on.settings.transparent_hugepage, &state),
+                _ => self.on.decisions.folios.effort(
+                    &self.on.features.folios,
+                    &self.on.settings.transparent_hugepage,
+                    &state,
+                ),
             };
             match self.vma_alloc_folio(fault.place(), flags, effort) {
                 // A smaller folio would need the deferred split list as well. This is not counted as a
@@ -207,7 +214,7 @@ impl Kernel<'_> {
         self.on.settings.transparent_hugepage.pmd_order() == order
     }
 
-    fn count_fallback(&mut self, order: u8, failure: Failure) {
+    pub(super) fn count_fallback(&mut self, order: u8, failure: Failure) {
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::AnonFaultFallback, 1);
         let charge = failure == Failure::NoRoom;
         self.parts.address_spaces.count_mthp_stat(

@@ -19,7 +19,8 @@
 //!
 //! [`features`] has a value for each version, [`policy`] the decisions, [`settings`] the sysfs settings.
 //! `fault` allocates large folios, [`khugepaged`] collapses small ones into large ones, `split` splits them,
-//! `zero` has the huge zero folio; [`stats`] has the counters, and [`sysfs`] the files.
+//! `zero` has the huge zero folio; [`stats`] has the counters, [`sysfs`] the files, and `tree`
+//! asks a kernel tree in place of the policy.
 //! In the kernel: mm/huge_memory.c, `do_anonymous_page` in mm/memory.c.
 
 mod fault;
@@ -31,6 +32,7 @@ pub mod settings;
 pub(crate) mod split;
 pub mod stats;
 pub mod sysfs;
+mod tree;
 pub(crate) mod zero;
 
 use crate::allocator::page::Pfn;

@@ -71,6 +71,11 @@ impl Orders {
         self.0 >> order & 1 != 0
     }
 
+    /// A bit for each order.
+    pub const fn bits(self) -> u64 {
+        self.0 as u64
+    }
+
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
