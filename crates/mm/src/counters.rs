@@ -283,8 +283,6 @@ events! {
     ThpZeroPageAlloc = "thp_zero_page_alloc" in "allocations",
     /// Failed allocations of the huge zero page.
     ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed" in "allocations",
-    /// Times that a task reclaimed because its memory cgroup was above memory.high (`high` in memory.events).
-    MemcgHigh = "memcg_high" in "times",
     /// Processes killed by the OOM killer.
     OomKill = "oom_kill" in "processes",
     /// Runs of the vmstat worker.

@@ -86,7 +86,7 @@ fn release_change_and_shares_are_found() {
     assert_eq!(shares(explanation), [("pcp", -31.0), ("folios", -5.0)]);
     assert_eq!(answer.sharing, Sharing::Exact);
     assert_eq!(names(&answer.cannot_act), ["hugetlb", "numa"]);
-    assert_eq!(names(&answer.idle), ["mglru", "readahead"]);
+    assert_eq!(names(&answer.idle), ["reclaim", "mglru", "readahead"]);
     let pcp = &explanation.players[0];
     assert_eq!((pcp.alone.difference, pcp.taken_away.difference), (-30.0, 32.0));
     assert_eq!(pcp.part, Some(31.0 / 36.0));
@@ -97,8 +97,8 @@ fn release_change_and_shares_are_found() {
     assert_eq!(most.change.difference, -30.0);
     // No run is asked for twice.
     assert_eq!(made.iter().map(|(_, runs)| runs).sum::<usize>(), answer.runs);
-    // Both kernels with all seeds, four players alone with the first.
-    assert_eq!(made[0], (Stage::Kernels, 10));
+    // Both kernels with all seeds, five players alone with the first.
+    assert_eq!(made[0], (Stage::Kernels, 11));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn where_nothing_moves_everyone_is_idle() {
     assert!(explanation.players.is_empty() && explanation.most.is_none());
     assert_eq!(
         (explanation.change.difference, names(&answer.idle)),
-        (0.0, vec!["pcp", "mglru", "readahead", "folios"])
+        (0.0, vec!["pcp", "reclaim", "mglru", "readahead", "folios"])
     );
 }
 

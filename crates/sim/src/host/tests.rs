@@ -205,9 +205,9 @@ fn swapped(outcome: &Outcome) -> (u64, u64) {
 #[test]
 fn a_group_above_memory_high_reclaims_and_lives() {
     let free = limited("6.12", "", &[]);
-    assert_eq!((swapped(&free), free.counters.get(Event::MemcgHigh)), ((0, 0), 0));
+    assert_eq!(swapped(&free), (0, 0));
     let high = limited("6.12", "high_mib = 64", &[]);
-    assert!(high.counters.get(Event::MemcgHigh) > 0 && high.counters.get(Event::Pswpin) > 1000, "{high:?}");
+    assert!(high.counters.get(Event::Pswpin) > 1000, "{high:?}");
     assert_eq!(high.counters.get(Event::OomKill), 0);
     let rate = |outcome: &Outcome| outcome.programs[0].transaction_rate;
     assert!(rate(&high) < rate(&free), "{} of {}", rate(&high), rate(&free));

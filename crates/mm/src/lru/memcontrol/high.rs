@@ -12,7 +12,6 @@
 
 use super::policy::{high_delay, overage};
 use super::{Memcg, Memcgs};
-use crate::counters::Event;
 use crate::jiffies::TICK_NS;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::vmscan::policy::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
@@ -89,7 +88,6 @@ impl Kernel<'_> {
         let mut reclaimed = 0;
         for group in groups.into_iter().filter(|&group| group != Memcg::ROOT) {
             if self.parts.lrus.memcgs.get(group).is_over_high() {
-                self.on.counters.add(Event::MemcgHigh, 1);
                 reclaimed += self.try_to_free_mem_cgroup_pages(group, pages);
             }
         }
