@@ -3,7 +3,9 @@
 use mm::lru::mmzone::LruType;
 use mm::lru::mmzone::{LruType::Anon, LruType::File};
 use mm::mglru::policy::{asks_bloom_filter, last_tier, type_to_scan};
-use mm::vmscan::features::{EvictionLoop, FlusherRule, GenFeatures, Lru, Placement, ReclaimFeatures};
+use mm::vmscan::features::{
+    EvictionLoop, FlusherRule, GenFeatures, Lru, Placement, ProactiveBatch, ReclaimFeatures,
+};
 use mm::workingset::policy::{
     self, Feedback, FolioUse, LruSizes, LruvecState, Origin, Refault, TierCounts, carry_over, folio_refs,
     is_within, refault_distance, tier,
@@ -611,9 +613,13 @@ fn released_kernels_have_their_own_lru() {
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("mglru-6.1") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("mglru-6.1") });
-    // 6.9 lets kswapd start again, 6.12 changed the statistics that the classic LRU reads, 6.13 when the
-    // multi-gen LRU wakes flushers.
-    let of_6_9 = ReclaimFeatures { retries_without_cache_trim: true, ..features("mglru-6.7") };
+    // 6.9 lets kswapd start again and gives memory.reclaim larger batches, 6.12 changed the statistics that the
+    // classic LRU reads, 6.13 when the multi-gen LRU wakes flushers.
+    let of_6_9 = ReclaimFeatures {
+        retries_without_cache_trim: true,
+        proactive_batch: ProactiveBatch::Quarter,
+        ..features("mglru-6.7")
+    };
     for release in ["6.9", "6.11"] {
         assert_eq!(Variant::of_release(release).unwrap().features.reclaim, of_6_9, "{release}");
     }
