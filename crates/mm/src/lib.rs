@@ -30,6 +30,7 @@ pub mod kernel;
 pub mod latency;
 pub mod lru;
 pub mod mechanism;
+mod memparse;
 mod migrate;
 mod mm_init;
 pub mod numa;

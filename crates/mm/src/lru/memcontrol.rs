@@ -71,17 +71,17 @@ pub struct MemoryCgroup {
     pub has_deferred_list: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Stock {
-    memcg: Memcg,
-    pages: u64,
-}
-
 impl MemoryCgroup {
     /// Whether its usage is above memory.high.
     pub fn is_over_high(&self) -> bool {
         self.current > self.high
     }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stock {
+    memcg: Memcg,
+    pages: u64,
 }
 
 /// All memory cgroups, and the stocks of charges of all CPUs.
@@ -90,7 +90,7 @@ pub struct Memcgs {
     groups: Vec<MemoryCgroup>,
     /// Indexed by CPU.
     stocks: Vec<Stock>,
-    /// Indexed by CPU.
+    /// What the task on each CPU owes for memory.high.
     over_high: Vec<OverHigh>,
     flushed_at: Time,
 }

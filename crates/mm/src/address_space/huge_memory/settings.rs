@@ -13,6 +13,7 @@
 use super::features::FolioSize;
 use super::orders::Orders;
 use crate::allocator::page::{Geometry, NR_PAGE_ORDERS};
+use crate::memparse::memparse;
 use machine::PageSize;
 
 /// The setting `transparent_hugepage/enabled`.
@@ -229,7 +230,7 @@ impl ThpSettings {
                 let mode = Mode::of_word(mode)?;
                 for range in sizes.split(',') {
                     let (first, last) = range.split_once('-').unwrap_or((range, range));
-                    let order = |size| self.order_of(bytes_of_size(size)?);
+                    let order = |size| self.order_of(memparse(size)?);
                     let (first, last) = (order(first)?, order(last)?);
                     if first > last {
                         return None;
@@ -252,17 +253,6 @@ impl ThpSettings {
         let order = (bytes >> self.page_size.shift()).ilog2() as u8;
         self.flexthp_unhinted_max = if order == 1 { 0 } else { order };
     }
-}
-
-/// Parses a size as boot parameters give it: `64K`, `2M`.
-fn bytes_of_size(size: &str) -> Option<u64> {
-    let (digits, shift) = match size.as_bytes().last()? {
-        b'K' | b'k' => (&size[..size.len() - 1], 10),
-        b'M' | b'm' => (&size[..size.len() - 1], 20),
-        b'G' | b'g' => (&size[..size.len() - 1], 30),
-        _ => (size, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

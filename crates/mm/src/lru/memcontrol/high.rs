@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Nothing is killed: a group above memory.high goes on, slower. In the kernel: `mem_cgroup_handle_over_high` and `reclaim_high` in
-//! mm/memcontrol.c. Left out: memory.swap.high, and that what khugepaged and other kernel threads charge is nobody's to sleep for.
+//! mm/memcontrol.c. Left out: memory.swap.high. What khugepaged charges counts for the
+//! task on its CPU; in the kernel it is noted for khugepaged, which never returns to a program.
 
 use super::policy::{high_delay, overage};
 use super::{Memcg, Memcgs};

@@ -2,8 +2,8 @@
 //! been charged (`calculate_overage`, `calculate_high_delay` in mm/memcontrol.c, the same from 6.1 to 6.12).
 //!
 //! ```text
-//!   above by    1 %   4 %   10 %   18 %          of 64 pages that the task has been charged
-//!   sleeps       6   102    639   2000 ms        and never longer than that at a time
+//!   above by    1 %   4 %   10 %   18 %          with 64 pages that the task has been charged
+//!   sleeps       0   102    639   2000 ms        never longer than that at a time, and not for 10 ms or less
 //! ```
 
 use super::CHARGE_BATCH;

@@ -13,8 +13,8 @@
 use super::{Memcg, UNLIMITED};
 use crate::kernel::Kernel;
 use crate::lru::vmscan::policy::{MAX_RECLAIM_RETRIES, proactive_batch};
+use crate::memparse::memparse;
 use crate::oom_kill::OomKill;
-use machine::PageSize;
 
 /// A file of a memory cgroup that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +48,7 @@ impl MemcgFile {
         if value == "max" && self != MemcgFile::Reclaim {
             return Some(UNLIMITED);
         }
-        let (digits, shift) = match value.as_bytes().last()? {
-            b'K' | b'k' => (&value[..value.len() - 1], 10),
-            b'M' | b'm' => (&value[..value.len() - 1], 20),
-            b'G' | b'g' => (&value[..value.len() - 1], 30),
-            b'T' | b't' => (&value[..value.len() - 1], 40),
-            _ => (value, 0),
-        };
-        digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+        memparse(value)
     }
 }
 
@@ -85,7 +78,7 @@ pub enum MemcgStep {
 impl Kernel<'_> {
     /// Begins the write of so many `bytes` to a file of a memcg.
     pub fn begin_memcg_write(&mut self, memcg: Memcg, file: MemcgFile, bytes: u64) -> MemcgWrite {
-        let page_size: PageSize = self.parts.allocator.page_size();
+        let page_size = self.parts.allocator.page_size();
         let pages = if bytes == UNLIMITED { UNLIMITED } else { bytes / page_size.bytes() };
         let group = self.parts.lrus.memcgs.get_mut(memcg);
         match file {
