@@ -8,8 +8,7 @@ use divan::counter::ItemsCount;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
-use workload::demand::Demand;
-use workload::demand::spec::DemandSpec;
+use workload::tasks::ProgramSpec;
 
 const OPERATIONS: usize = 4_000_000;
 
@@ -25,7 +24,7 @@ struct Workload {
 
 #[derive(Deserialize)]
 struct HostProgram {
-    program: DemandSpec,
+    program: ProgramSpec,
 }
 
 fn main() {
@@ -34,11 +33,11 @@ fn main() {
 
 fn run(bencher: Bencher, scenario: &str) {
     let scenario: Scenario = toml::from_str(scenario).unwrap();
-    let [HostProgram { program: demand }] = scenario.workload.programs;
-    let mut program = demand.start(Pcg64Mcg::seed_from_u64).unwrap();
+    let [HostProgram { program: spec }] = scenario.workload.programs;
+    let mut program = spec.start(8, Pcg64Mcg::seed_from_u64).unwrap();
     let threads = program.layout().threads.len();
     bencher.counter(ItemsCount::new(OPERATIONS)).bench_local(|| {
-        (0..OPERATIONS).filter(|operation| program.next(operation / 1024 % threads).is_some()).count()
+        (0..OPERATIONS).filter(|operation| program.next(operation / 1024 % threads, 0).is_some()).count()
     });
 }
 

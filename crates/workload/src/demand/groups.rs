@@ -15,7 +15,6 @@
 //! of a thread the window advances by its own length, and wraps around at the end of the object.
 
 use super::distribution::FioZipf;
-use super::spec::is_zero;
 use super::{Demand, Descriptor, File, Layout, MIB_PAGES, Operation, Process, Region, Thread, nanoseconds};
 use crate::keys::{
     Bounds, Key, MIB, MILLISECONDS, NANOSECONDS, Number, Numbers, SOME_NANOSECONDS, THREADS, TIMES, Takes,
@@ -82,6 +81,10 @@ crate::keys! {
         /// CPU time of the program per access, in nanoseconds.
         pub compute_ns: Figure => NANOSECONDS,
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Kind of object that a group accesses.

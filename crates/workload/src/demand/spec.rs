@@ -1,10 +1,5 @@
-//! What a program reads, writes and touches: which demand, by its key `kind`.
-//!
-//! ```toml
-//! [workload.programs.program]
-//! kind = "memcached"
-//! ...
-//! ```
+//! The programs that demand files and memory, before and while they run. Scenarios name them as kinds of a
+//! [`ProgramSpec`](crate::tasks::ProgramSpec).
 
 use super::groups::{AccessGroups, Accessors};
 use super::kernel_build::{RecordedBuild, RecordedBuildDemand};
@@ -13,35 +8,21 @@ use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
 use super::tpcc::{StockLevel, StockLevelDemand};
 use super::{Demand, Layout, Operation};
 use machine::WrongValue;
-use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 
-/// Checks that swap has a size exactly if it has a device.
-pub fn check_swap(device: Option<&String>, mib: u64) -> Result<(), WrongValue> {
-    match device.is_some() == (mib > 0) {
-        true => Ok(()),
-        false => Err(WrongValue::new("swap_mib", mib, "more than 0 with a swap device, 0 without")),
-    }
-}
-
-pub(super) fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-crate::kinds! {
-    /// A program and its parameters, as in a scenario.
-    pub enum DemandSpec {
-        /// Groups of threads that access files or memory; includes fio.
-        "groups" Groups(AccessGroups),
-        /// A recorded kernel build.
-        "kernel-build" KernelBuild(RecordedBuild),
-        /// memcached, filled by memtier_benchmark.
-        "memcached" Memcached(Memcached),
-        /// sysbench's `oltp_read_only` on MySQL.
-        "sysbench-read-only" SysbenchReadOnly(SysbenchReadOnly),
-        /// TPC-C's STOCK_LEVEL on MongoDB.
-        "stock-level" StockLevel(Box<StockLevel>),
-    }
+/// A program that demands files and memory, and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DemandSpec {
+    /// Groups of threads that access files or memory; includes fio.
+    Groups(AccessGroups),
+    /// A recorded kernel build.
+    KernelBuild(RecordedBuild),
+    /// memcached, filled by memtier_benchmark.
+    Memcached(Memcached),
+    /// sysbench's `oltp_read_only` on MySQL.
+    SysbenchReadOnly(SysbenchReadOnly),
+    /// TPC-C's STOCK_LEVEL on MongoDB.
+    StockLevel(Box<StockLevel>),
 }
 
 /// A running program.
@@ -67,17 +48,6 @@ impl DemandSpec {
             DemandSpec::Memcached(spec) => spec.check(),
             DemandSpec::SysbenchReadOnly(spec) => spec.check(),
             DemandSpec::StockLevel(spec) => spec.check(),
-        }
-    }
-
-    /// All figures (values with a source) and their keys.
-    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
-        match self {
-            DemandSpec::Groups(spec) => spec.figures_mut(),
-            DemandSpec::KernelBuild(spec) => spec.figures_mut(),
-            DemandSpec::Memcached(spec) => spec.figures_mut(),
-            DemandSpec::SysbenchReadOnly(spec) => spec.figures_mut(),
-            DemandSpec::StockLevel(spec) => spec.figures_mut(),
         }
     }
 
