@@ -6,13 +6,14 @@
 //! Kernel sources are not part of this project. They are looked for where `MMTWIN_KERNEL_SOURCES` says (directories, with colons between
 //! them) and in /usr/src/linux-source-*, as Debian's packages unpack; where there are none this test says so and does nothing.
 //!
-//! `MMTWIN_STATES` says how many states each function gets, `MMTWIN_FUNCTIONS` (names, with commas between them) which functions are tried. The long form, `make differential`, tries a million and has gcov say which
-//! branches of the C none of them reached.
+//! `MMTWIN_STATES` says how many states each function gets, `MMTWIN_FUNCTIONS` (names, with commas between them) which functions are
+//! tried. The long form, `make differential`, tries a million and has gcov say which branches of the C none of them reached.
 
 mod coverage;
 mod kernels;
 mod large_folios;
 mod memory_pressure;
+mod short_of_memory;
 mod threads;
 mod whole_kernel;
 
