@@ -52,7 +52,7 @@ enum Progress {
 }
 
 /// Programs, devices and daemons of a host.
-pub(super) struct Host {
+pub(super) struct Host<'s> {
     page_size: PageSize,
     programs: Vec<Running>,
     processes: Vec<Process>,
@@ -70,7 +70,8 @@ pub(super) struct Host {
     samples: Samples,
     /// The memory cgroups by number.
     memcgs: Vec<Memcg>,
-    spec: HostPrograms,
+    /// What the operator writes to.
+    writes: Vec<Target<'s>>,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
     /// Threads that have something to do.
@@ -83,8 +84,12 @@ pub(super) struct Host {
     notes: Vec<String>,
 }
 
-impl Host {
-    pub fn new(boot: &Boot, spec: &HostPrograms, system: &mut System) -> Result<Host, RunError> {
+impl<'s> Host<'s> {
+    pub fn new(
+        boot: &Boot,
+        (spec, writes): (&HostPrograms, Vec<Target<'s>>),
+        system: &mut System,
+    ) -> Result<Host<'s>, RunError> {
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes.into());
         let sched = system.mm.features().sched;
         let mut scheduler = Scheduler::new(cpus, sched, boot.stream(Stream::Placement, 0));
@@ -102,7 +107,7 @@ impl Host {
         Ok(Host {
             page_size,
             reports: Reports::new(spec, cpus),
-            samples: Samples::new(Time::ZERO),
+            samples: Samples::default(),
             running: all.threads.len(),
             programs: all.programs,
             processes: all.processes,
@@ -115,7 +120,7 @@ impl Host {
             kswapds: Kswapds::default(),
             held,
             memcgs: all.memcgs,
-            spec: spec.clone(),
+            writes,
             refused: None,
             pause: Time::NEVER,
             shortage: Shortage::default(),
@@ -141,10 +146,9 @@ impl Host {
     }
 
     /// Starts measuring; what was before was warming up.
-    pub fn start_measuring(&mut self, system: &System, now: Time) {
+    pub fn start_measuring(&mut self, system: &System) {
         self.io.start_measuring();
         self.reports.start_measuring(system);
-        self.samples = Samples::new(now);
     }
 
     /// What was measured in these `times`.
@@ -382,13 +386,12 @@ impl Host {
 
     /// Begins a write to a file of the kernel.
     fn begin_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, number: usize) {
-        let write = match self.spec.target(&self.spec.events[number].write) {
-            Ok(Target::Cgroup { cgroup, file, bytes }) => {
+        let write = match self.writes[number] {
+            Target::Cgroup { cgroup, file, bytes } => {
                 let mut kernel = system.mm.enter(&mut system.machine, cpu);
                 Ok(Writing::Cgroup(kernel.begin_memcg_write(self.memcgs[cgroup], file, bytes)))
             }
-            Ok(Target::Kernel(file, value)) => system.mm.begin_write(file, value).map(Writing::Kernel),
-            Err(expected) => unreachable!("checked: {expected}"),
+            Target::Kernel(file, value) => system.mm.begin_write(file, value).map(Writing::Kernel),
         };
         match write {
             Ok(write) => self.threads[thread].write = Some(write),
@@ -665,7 +668,7 @@ impl Host {
     }
 }
 
-impl Program for Host {
+impl Program for Host<'_> {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         let now = system.machine.now(cpu);
         // Interrupts since the last step are paid by who runs here.

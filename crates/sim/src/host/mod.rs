@@ -14,17 +14,16 @@
 //! Left out: nice values, wake-ups between processes, kcompactd, stacks of threads, and what programs do before their first operation.
 
 mod engine;
-pub(crate) mod report;
+mod report;
 mod threads;
 
 use crate::kernel_writes::parse_write;
 use crate::outcome::Outcome;
-use crate::{Boot, RunError};
+use crate::{Boot, RunError, System};
 use engine::Host;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
 use mm::memcontrol::MemcgFile;
-use workload::demand::spec::check_swap;
 use workload::keys::{Bounds, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
@@ -144,7 +143,10 @@ impl HostPrograms {
         if self.programs.is_empty() {
             return Err(WrongValue::new("programs", "[]", "at least one program"));
         }
-        check_swap(self.swap.as_ref(), self.swap_mib)?;
+        if self.swap.is_some() != (self.swap_mib > 0) {
+            let expected = "more than 0 with a swap device, 0 without";
+            return Err(WrongValue::new("swap_mib", self.swap_mib, expected));
+        }
         for (at, event) in self.events.iter().enumerate() {
             let before = self.events[..at].last().map_or(0, |before| before.milliseconds);
             if event.milliseconds < before {
@@ -162,7 +164,7 @@ impl HostPrograms {
                 return Err(WrongValue::new(format!("cgroups[{at}].name"), &cgroup.name, expected));
             }
             if let Some(parent) = &cgroup.parent {
-                check_there(earlier, parent)
+                find(earlier, parent)
                     .map_err(|expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected))?;
             }
         }
@@ -186,13 +188,30 @@ impl HostPrograms {
         else {
             return Ok(Target::Kernel(file, value));
         };
-        check_there(&self.cgroups, name)?;
-        let cgroup = self.cgroup(Some(&name.to_string())).unwrap_or_default();
+        let cgroup = find(&self.cgroups, name)?;
         let file = MemcgFile::find(of_cgroup).ok_or_else(|| {
             format!("one of the files {} of a cgroup", MemcgFile::ALL.map(|(name, _)| name).join(", "))
         })?;
         let bytes = file.bytes(value).ok_or("bytes, such as 4096 or 512M, or, for a limit, max")?;
         Ok(Target::Cgroup { cgroup, file, bytes })
+    }
+
+    /// What the events write to, in a system whose kernel takes it.
+    fn writes(&self, system: &System) -> Result<Vec<Target<'_>>, RunError> {
+        let wrong = |at: usize, expected| {
+            let key = format!("workload.events[{at}].write");
+            RunError::Demand(WrongValue::new(key, &self.events[at].write, expected))
+        };
+        let mut targets = Vec::new();
+        for (at, event) in self.events.iter().enumerate() {
+            let target = self.target(&event.write).map_err(|expected| wrong(at, expected))?;
+            if let Target::Kernel(file, value) = target {
+                let refused = |error| wrong(at, format!("a file and a value that it takes: {error}"));
+                system.mm.check_write(file, value).map_err(refused)?;
+            }
+            targets.push(target);
+        }
+        Ok(targets)
     }
 
     /// The number of the cgroup `name`; the first has 0.
@@ -221,11 +240,11 @@ impl HostPrograms {
 impl HostProgram {
     fn check_cgroups(&self, there: &[Cgroup]) -> Result<(), WrongValue> {
         if let Some(cgroup) = &self.cgroup {
-            check_there(there, cgroup).map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
+            find(there, cgroup).map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
         }
         for (at, cgroup) in self.cgroups.iter().enumerate() {
             let key = format!("cgroups[{at}]");
-            check_there(there, cgroup).map_err(|expected| WrongValue::new(key, cgroup, expected))?;
+            find(there, cgroup).map_err(|expected| WrongValue::new(key, cgroup, expected))?;
         }
         if self.cgroup.is_some() && !self.cgroups.is_empty() {
             let value = format!("{:?}", self.cgroups);
@@ -236,20 +255,21 @@ impl HostProgram {
 }
 
 /// What an event writes to.
-pub(crate) enum Target<'a> {
+#[derive(Clone, Copy)]
+enum Target<'a> {
     /// A setting or a file of a pool of huge pages, and the value.
     Kernel(&'a str, &'a str),
     /// A file of a cgroup, which has this number.
     Cgroup { cgroup: usize, file: MemcgFile, bytes: u64 },
 }
 
-/// Checks that a cgroup is there; the error is what would be right.
-fn check_there(cgroups: &[Cgroup], name: &str) -> Result<(), String> {
+/// The number of the cgroup `name`; the error is what would be right.
+fn find(cgroups: &[Cgroup], name: &str) -> Result<usize, String> {
     let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
-    match names.contains(&name) {
-        true => Ok(()),
-        false if names.is_empty() => Err("a cgroup of `cgroups` above it, which has none yet".into()),
-        false => Err(format!("one of the cgroups above it: {}", names.join(", "))),
+    match names.iter().position(|known| *known == name) {
+        Some(number) => Ok(number),
+        None if names.is_empty() => Err("a cgroup of `cgroups` above it, which has none yet".into()),
+        None => Err(format!("one of the cgroups above it: {}", names.join(", "))),
     }
 }
 
@@ -260,21 +280,15 @@ fn milliseconds(count: u64) -> Time {
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
-    for (at, event) in spec.events.iter().enumerate() {
-        let Ok(Target::Kernel(file, value)) = spec.target(&event.write) else { continue };
-        system.mm.check_write(file, value).map_err(|error| {
-            let expected = format!("a file and a value that it takes: {error}");
-            RunError::Demand(WrongValue::new(format!("workload.events[{at}].write"), &event.write, expected))
-        })?;
-    }
-    let mut host = Host::new(boot, spec, &mut system)?;
+    let writes = spec.writes(&system)?;
+    let mut host = Host::new(boot, (spec, writes), &mut system)?;
     for cpu in system.machine.topology.all_cpus() {
         system.wake(cpu, Time::ZERO);
     }
     let warm = milliseconds(spec.warm_milliseconds);
     host.run_until(&mut system, Time::ZERO..warm);
     system.start_measuring(warm);
-    host.start_measuring(&system, warm);
+    host.start_measuring(&system);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
     host.outcome(&system, warm..end)
 }

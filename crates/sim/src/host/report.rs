@@ -230,18 +230,14 @@ impl Reports {
 /// Virtual time between two samples.
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
 
-/// Series that explain what stays in memory.
+/// Series that explain what stays in memory, from the start of warming up on.
+#[derive(Default)]
 pub(super) struct Samples {
     taken: Time,
     series: Vec<Sample>,
 }
 
 impl Samples {
-    /// The first sample is due an interval after `start`.
-    pub fn new(start: Time) -> Samples {
-        Samples { taken: start, series: Vec::new() }
-    }
-
     /// Takes a sample if one is due: progress, refaults and where they were placed, file pages by age of generation.
     pub fn take(&mut self, system: &System, now: Time, transactions: u64) {
         if now < self.taken + SAMPLE_INTERVAL {
@@ -279,7 +275,7 @@ impl Samples {
 }
 
 /// Memory at the end, as free(1) shows it.
-pub(crate) fn set_memory(outcome: &mut Outcome, system: &System) {
+pub(super) fn set_memory(outcome: &mut Outcome, system: &System) {
     let mm = &system.mm;
     let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);
     let total: u64 = mm.parts.allocator.zones().iter().map(|zone| zone.managed).sum();
