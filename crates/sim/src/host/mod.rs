@@ -198,7 +198,7 @@ impl HostPrograms {
 
     /// What the events write to, in a system whose kernel takes it.
     fn writes(&self, system: &System) -> Result<Vec<Target<'_>>, RunError> {
-        let wrong = |at: usize, expected| {
+        let wrong = |at: usize, expected: String| {
             let key = format!("workload.events[{at}].write");
             RunError::Demand(WrongValue::new(key, &self.events[at].write, expected))
         };
@@ -206,8 +206,7 @@ impl HostPrograms {
         for (at, event) in self.events.iter().enumerate() {
             let target = self.target(&event.write).map_err(|expected| wrong(at, expected))?;
             if let Target::Kernel(file, value) = target {
-                let refused = |error| wrong(at, format!("a file and a value that it takes: {error}"));
-                system.mm.check_write(file, value).map_err(refused)?;
+                system.mm.check_write(file, value).map_err(|error| wrong(at, error.to_string()))?;
             }
             targets.push(target);
         }
