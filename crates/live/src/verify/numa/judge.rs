@@ -449,16 +449,13 @@ impl Judge<'_> {
         }
         scanning::claim(&mut mm.scan, period, now);
         let scanner = Scanner { pid: decision.tid, nr_threads: mm.threads, started: now, forced: false };
-        let stopped_at = events.iter().rev().find_map(|event| event.field("end"));
-        mm.vmas.begin(events, now);
         let mut after = mm.scan;
+        mm.vmas.begin(events, now);
         let rules = Rules::own(&self.features.numa, &self.settings.numa);
         scan::pass(rules, &mut after, scanner, &mut mm.vmas);
         let verdicts = mm.vmas.end(is_whole);
-        if let Some(stopped_at) = stopped_at
-            && verdicts.ranges.contains(&false)
-        {
-            after.scan_offset = stopped_at;
+        if verdicts.ranges.contains(&false) {
+            mm.vmas.take_over(mm.scan, &mut after);
         }
         let sequences = after.scan_seq - mm.scan.scan_seq;
         mm.scanning.push(Pass { end, sequences, scan_offset: after.scan_offset });

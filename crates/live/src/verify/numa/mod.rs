@@ -93,7 +93,7 @@ impl RecordedKernel for Recorded {
 /// Judges NUMA balancing.
 #[derive(Default)]
 pub struct Numa {
-    /// For each kernel, how many decisions there were, and how many of them are the twin's.
+    /// For each kernel with each kind of pages, how many decisions there were, and how many of them are the twin's.
     decisions: Vec<(String, [u64; 2])>,
     /// What ensembles come to.
     ensembles: Vec<String>,
@@ -123,7 +123,7 @@ impl Judge for Numa {
         match recorded {
             Recorded::Decisions(recording) => {
                 let entries = judge(subject.name, recording, hearing.progress)?;
-                self.count(&recording.kernel, &entries);
+                self.count(recording, &entries);
                 hearing.enter(entries);
             }
             Recorded::Incomplete(_, lost) => hearing.note(lost.iter().cloned()),
@@ -146,10 +146,12 @@ impl Judge for Numa {
 }
 
 impl Numa {
-    /// Counts decisions of a kernel.
-    fn count(&mut self, kernel: &str, entries: &[Entry]) {
-        if self.decisions.last().is_none_or(|(last, _)| last != kernel) {
-            self.decisions.push((kernel.to_string(), [0; 2]));
+    /// Counts decisions of a kernel. Those of huge pages are counted apart: a fault is one decision for all pages of a huge page.
+    fn count(&mut self, recording: &Recording, entries: &[Entry]) {
+        let pages = if recording.has_large_folios() { ", huge pages" } else { "" };
+        let kernel = format!("Linux {}{pages}", recording.kernel);
+        if self.decisions.last().is_none_or(|(last, _)| *last != kernel) {
+            self.decisions.push((kernel, [0; 2]));
         }
         if let Some((_, [all, equal])) = self.decisions.last_mut() {
             *all += entries.iter().map(|entry| entry.kernel).sum::<u64>();
@@ -161,7 +163,7 @@ impl Numa {
 /// How many of all decisions agree.
 fn in_words((kernel, [all, equal]): &(String, [u64; 2])) -> String {
     let share = 100.0 * *equal as f64 / *all as f64;
-    format!("Linux {kernel}: {equal} of {all} decisions are the kernel's, {share:.3} %")
+    format!("{kernel}: {equal} of {all} decisions are the kernel's, {share:.3} %")
 }
 
 /// What a number may be off: decisions, and samples that may not be outside the spread of the kernel's. What both have counted in the

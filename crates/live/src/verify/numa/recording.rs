@@ -248,6 +248,11 @@ impl Recording {
         }
     }
 
+    /// Whether there are faults about folios of more than one page.
+    pub fn has_large_folios(&self) -> bool {
+        self.cases.iter().any(|case| case.large_folios)
+    }
+
     /// The hint faults of a case, in the order in which they began or were counted.
     pub fn faults(&self, case: &Case) -> Result<Vec<Fault>, RecordingError> {
         let (file, bytes) = self.unpacked(case, FAULTS)?;

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use mm::numa::features::NumaFeatures;
 use mm::numa::scan::policy::{SkipReason, VmaTraits, note_access};
-use mm::numa::scan::{NumabState, Vmas};
+use mm::numa::scan::{MmScan, NumabState, Vmas};
 
 use super::recording::Decision;
 
@@ -26,11 +26,13 @@ struct RecordedVma {
     met: (u64, u64),
     traits: VmaTraits,
     record: Option<NumabState>,
+    /// The last sequence in which it was scanned to its end, when the pass began.
+    prev_scan_seq: Option<i32>,
 }
 
 impl RecordedVma {
     fn new(span: Range<u64>, traits: VmaTraits) -> RecordedVma {
-        RecordedVma { span, met: (u64::MAX, 0), traits, record: None }
+        RecordedVma { span, met: (u64::MAX, 0), traits, record: None, prev_scan_seq: None }
     }
 
     fn contains(&self, range: &Range<u64>) -> bool {
@@ -62,6 +64,10 @@ pub struct RecordedVmas {
     now: u64,
     /// From the first to the last event of the pass, microseconds.
     pass: Range<u64>,
+    /// Where what the kernel met first in the pass ends, a VMA or a range.
+    first_end: Option<u64>,
+    /// Where the kernel stopped, unless it went through all VMAs.
+    stopped_at: Option<u64>,
 }
 
 /// The VMAs that the passes of `threads` met, each of which may change so many pages.
@@ -119,6 +125,8 @@ pub fn vmas_of(threads: &[u32], decisions: &[Decision], scan_pages: u64) -> Reco
         own_skipped: Vec::new(),
         now: 0,
         pass: 0..0,
+        first_end: None,
+        stopped_at: None,
     }
 }
 
@@ -162,18 +170,29 @@ impl RecordedVmas {
         self.now = now;
         let times = || events.iter().map(|event| event.time);
         self.pass = times().min().unwrap_or(0)..times().max().unwrap_or(0);
-        (self.scanned, self.skipped) = (Vec::new(), Vec::new());
+        let end = |event: &Decision| event.field("vm_end").or_else(|| event.field("end"));
+        self.first_end = events.first().and_then(end);
+        (self.scanned, self.skipped, self.stopped_at) = (Vec::new(), Vec::new(), None);
         (self.own_scanned, self.own_skipped) = (Vec::new(), Vec::new());
+        for vma in &mut self.vmas {
+            vma.prev_scan_seq = vma.record.map(|record| record.prev_scan_seq);
+        }
         for event in events {
             let field = |name: &str| event.field(name).unwrap_or(0);
             match event.event.as_str() {
-                "cpn" => self.scanned.push((field("start")..field("end"), 0)),
+                "cpn" => {
+                    self.scanned.push((field("start")..field("end"), 0));
+                    self.stopped_at = Some(field("end"));
+                }
                 "cpnret" => {
                     if let Some(last) = self.scanned.last_mut() {
                         last.1 = field("n");
                     }
                 }
-                _ => self.skipped.push((field("vm_start"), field("reason"))),
+                _ => {
+                    self.skipped.push((field("vm_start"), field("reason")));
+                    self.stopped_at = None;
+                }
             }
         }
     }
@@ -192,6 +211,30 @@ impl RecordedVmas {
             kernel => pairs(kernel, self.own_skipped.len(), &|at| self.skipped[at] == self.own_skipped[at]),
         };
         Verdicts { ranges, skips }
+    }
+
+    /// The pass that has ended scanned other ranges than the kernel's did, so that from here on the kernel's count: which VMAs
+    /// it has scanned to their ends in this sequence, and where it stopped. `before` is the state when the pass began, `after`
+    /// what the twin made of it.
+    ///
+    /// The kernel begins a sequence where no VMA ends after `numa_scan_offset`, which shows in a first event before it. It ends
+    /// one with a pass whose last event is a skip: a pass that stops does so at the end of a range.
+    pub fn take_over(&mut self, before: MmScan, after: &mut MmScan) {
+        let is_new = self.first_end.is_some_and(|end| end <= before.scan_offset);
+        let scan_seq = before.scan_seq + i32::from(is_new);
+        let seq_completed = SkipReason::SeqCompleted as u64;
+        for vma in self.vmas.iter_mut() {
+            let Some(record) = &mut vma.record else { continue };
+            record.prev_scan_seq = vma.prev_scan_seq.unwrap_or(scan_seq - 1);
+            let is_skipped = self.skipped.contains(&(vma.span.start, seq_completed));
+            if is_skipped || self.scanned.iter().any(|(range, _)| range.end == vma.span.end) {
+                record.prev_scan_seq = scan_seq;
+            }
+        }
+        *after = match self.stopped_at {
+            Some(scan_offset) => MmScan { scan_offset, scan_seq, ..*after },
+            None => MmScan { scan_offset: 0, scan_seq: scan_seq + 1, ..*after },
+        };
     }
 }
 
@@ -252,5 +295,31 @@ mod tests {
         assert_eq!(spans(&[&work, &range(8, 10), &changed, &work, &range(10, 11)]), [(8, 11)]);
         assert_eq!(spans(&[&work, &range(8, 9), &changed, &range(9, 10), &changed]), [(8, 9), (9, 10)]);
         assert_eq!(spans(&[&work, &range(8, 9), &range(9, 11), &changed]), [(8, 9), (9, 11)]);
+    }
+
+    /// The kernel scans the first of two VMAs and stops; the twin scans both. The second is not done then, and the sequence goes on.
+    #[test]
+    fn after_a_pass_that_differs_the_kernel_counts() {
+        let decision = |event: &str, fields: &[(&str, u64)]| {
+            let fields = fields.iter().map(|&(name, value)| (name.to_string(), value));
+            Decision::new(0, 0, 7, event, fields)
+        };
+        let cpn = |at: u64| decision("cpn", &[("start", at * HUGE_PAGE), ("end", (at + 1) * HUGE_PAGE)]);
+        let mut vmas = vmas_of(&[7], &[cpn(8), cpn(12)], HUGE_PAGE / PAGE);
+        let record =
+            NumabState { next_scan: 0, pids: [0; 2], reset_at: 0, prev_scan_seq: 3, start_scan_seq: 0 };
+        vmas.vmas.iter_mut().for_each(|vma| vma.record = Some(record));
+        vmas.begin(vec![cpn(8)], 0);
+        for vma in [8, 12] {
+            vmas.change_prot(vma * HUGE_PAGE, vma * HUGE_PAGE..(vma + 1) * HUGE_PAGE);
+            vmas.record(vma * HUGE_PAGE).as_mut().unwrap().prev_scan_seq = 4;
+        }
+        assert_eq!(vmas.end(true).ranges, [true, false]);
+        let before = MmScan { next_scan: 1, scan_offset: 0, scan_seq: 4 };
+        let mut after = MmScan { scan_seq: 5, ..before };
+        vmas.take_over(before, &mut after);
+        assert_eq!(after, MmScan { scan_offset: 9 * HUGE_PAGE, ..before });
+        let done: Vec<i32> = vmas.vmas.iter().map(|vma| vma.record.unwrap().prev_scan_seq).collect();
+        assert_eq!(done, [4, 3]);
     }
 }
