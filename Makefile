@@ -52,7 +52,7 @@ properties:
 	PROPTEST_CASES=$(CASES) $(CARGO) test --release --workspace --exclude tidy --no-fail-fast
 
 soak:
-	SOAK_SECONDS=$(SECONDS) $(CARGO) test -p mm -p mmtwin --no-fail-fast --test all_mechanisms --test command_fuzz -- --nocapture
+	SOAK_SECONDS=$(SECONDS) $(CARGO) test -p mm -p lab -p mmtwin --no-fail-fast --test all_mechanisms --test random_hosts --test command_fuzz -- --nocapture
 
 lint:
 	@.ci/prepare lint

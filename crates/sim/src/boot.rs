@@ -9,12 +9,13 @@
 use crate::error::{Misfit, RunError};
 use crate::progress::RunProgress;
 use crate::random::{Stream, stream};
-use crate::system::System;
+use crate::system::{System, Validation};
 use machine::{Cpu, PageSize, Profile, WrongValue};
 use mm::memory_map::{MemoryRange, booted_memory};
 use mm::{Decisions, Features, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 /// A run without its workload.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub struct Boot<'a> {
     pub seed: u64,
     /// Where progress is reported.
     pub progress: &'a RunProgress,
+    /// Steps of CPUs between two checks of the memory manager's invariants; none if absent.
+    pub validate_every: Option<NonZeroU32>,
 }
 
 impl Boot<'_> {
@@ -47,6 +50,7 @@ impl Boot<'_> {
         let mut system =
             System::new(self.machine, memory, (self.features, self.decisions), settings, cgroups, noise);
         system.progress = self.progress.clone();
+        system.validation = self.validate_every.map(Validation::every);
         system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
         if let Some(batch) = self.batch {
             system.mm.force_pagesets(batch, 2 * batch);

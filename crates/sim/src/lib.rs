@@ -44,6 +44,7 @@ use crate::outcome::Outcome;
 use crate::progress::RunProgress;
 use machine::{Time, WrongValue};
 use mm::Decisions;
+use std::num::NonZeroU32;
 
 pub use boot::Boot;
 pub use error::{Misfit, RunError};
@@ -54,6 +55,14 @@ pub use system::{Program, Step, System};
 /// Makes a run without reporting its progress.
 pub fn run(run: &Run) -> Result<Outcome, RunError> {
     run_noting(run, &RunProgress::default())
+}
+
+/// Makes a run, and panics with the first invariant of the memory manager that is broken; they are checked whenever CPUs have made so
+/// many steps.
+pub fn run_validating(run: &Run, every: NonZeroU32) -> Result<Outcome, RunError> {
+    run.check_fit()?;
+    let progress = &RunProgress::default();
+    run_booted(&Boot { validate_every: Some(every), ..run.boot(progress)? }, run)
 }
 
 /// Makes a run and reports its virtual time in `progress`.
@@ -68,7 +77,11 @@ pub fn run_noting(run: &Run, progress: &RunProgress) -> Result<Outcome, RunError
 pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> Result<Outcome, RunError> {
     // A run may have been changed since it was checked.
     run.check_fit()?;
-    let boot = &Boot { decisions, ..run.boot(progress)? };
+    run_booted(&Boot { decisions, ..run.boot(progress)? }, run)
+}
+
+/// Makes a run that has been checked.
+fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
     match &run.workload {
         Workload::PageFault(spec) => {
             let mut system = boot.system(1)?;

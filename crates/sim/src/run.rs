@@ -102,7 +102,8 @@ impl Run {
         let KernelChoice { features, batch, .. } = KernelChoice::parse(&self.series, name)?;
         let decisions = Decisions::default();
         let (machine, settings) = (&self.machine, &self.settings);
-        Ok(Boot { features, decisions, batch, machine, settings, seed: self.seed, progress })
+        let seed = self.seed;
+        Ok(Boot { features, decisions, batch, machine, settings, seed, progress, validate_every: None })
     }
 }
 

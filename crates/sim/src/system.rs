@@ -21,6 +21,7 @@ use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
 use mm::{Category, Counters, Decisions, Features, MemoryManager, Pfn, Request, Settings};
 use rand_pcg::Pcg64Mcg;
+use std::num::NonZeroU32;
 
 /// What a CPU does after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,12 @@ pub trait Program {
     fn runs_kswapds(&self) -> bool {
         false
     }
+
+    /// Whether no write to a pool of huge pages is half done: in between, a page is counted whose vmemmap is not optimised yet, in the
+    /// twin as in the kernel.
+    fn has_consistent_pools(&self) -> bool {
+        true
+    }
 }
 
 /// Machine, memory manager and daemons.
@@ -64,6 +71,32 @@ pub struct System {
     measured_from: Measured,
     /// Where progress is reported.
     pub progress: RunProgress,
+    /// When the memory manager's invariants are checked, if they are.
+    pub(crate) validation: Option<Validation>,
+}
+
+/// Checks of the memory manager's invariants while it runs.
+pub(crate) struct Validation {
+    /// Steps between two of them.
+    interval: NonZeroU32,
+    /// Steps to the next.
+    left: u32,
+}
+
+impl Validation {
+    pub fn every(interval: NonZeroU32) -> Validation {
+        Validation { interval, left: interval.get() }
+    }
+
+    /// Counts a step; returns whether a check is due, which waits until the invariants hold.
+    fn is_due(&mut self, holds: bool) -> bool {
+        self.left = self.left.saturating_sub(1);
+        let is_due = self.left == 0 && holds;
+        if is_due {
+            self.left = self.interval.get();
+        }
+        is_due
+    }
 }
 
 #[derive(Clone)]
@@ -120,6 +153,7 @@ impl System {
             samples: Samples::default(),
             measured_from,
             progress: RunProgress::default(),
+            validation: None,
         }
     }
 
@@ -177,6 +211,11 @@ impl System {
                 }
                 if !program.runs_kswapds() {
                     self.run_kswapds(time);
+                }
+                if let Some(validation) = &mut self.validation
+                    && validation.is_due(program.has_consistent_pools())
+                {
+                    self.mm.validate(self.allocated);
                 }
             }
             if self.is_busy(cpu) {

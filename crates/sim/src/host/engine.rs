@@ -714,6 +714,10 @@ impl Program for Host<'_> {
         true
     }
 
+    fn has_consistent_pools(&self) -> bool {
+        !self.threads.iter().any(|thread| matches!(thread.write, Some(Writing::Kernel(_))))
+    }
+
     fn is_finished(&self) -> bool {
         self.out_of_memory || self.refused.is_some() || self.running == 0
     }

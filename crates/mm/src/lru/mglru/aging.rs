@@ -53,9 +53,11 @@ impl Kernel<'_> {
             }
         }
         lruvec.advance_active();
+        // Jiffies are the same on all CPUs; here the step of another one may have ended later than this one does.
+        let before = lruvec.generations.timestamps[generation(lruvec.generations.max_seq)];
         lruvec.generations.max_seq += 1;
         let youngest = generation(lruvec.generations.max_seq);
-        lruvec.generations.timestamps[youngest] = now;
+        lruvec.generations.timestamps[youngest] = now.max(before);
         true
     }
 

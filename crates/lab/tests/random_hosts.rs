@@ -1,0 +1,521 @@
+//! Random hosts: everything that exists meets in one run, which a seed decides.
+//!
+//! ```text
+//!   seed ─► machine, kernel, settings, cgroups, programs, events ─► a scenario ─► run ── every 2000 steps ─► validate()
+//!                                 ▲                                                 │ panics, or two runs differ
+//!                                 └───────────── fewer and smaller parts ◄──────────┘
+//! ```
+//!
+//! A failure prints its seed and the smallest scenario that still fails. `make soak` tries fresh seeds. What memory managers do
+//! step by step is drawn in `crates/mm/tests/all_mechanisms.rs`; here it is what programs, the scheduler, daemons, devices and an
+//! operator make of it.
+
+use lab::scenario::Scenario;
+use machine::Profile;
+use mm::{Event, Series};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use sim::outcome::Outcome;
+use sim::{Run, RunError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::num::NonZeroU32;
+
+/// Steps of CPUs between two checks of the invariants.
+const VALIDATE_EVERY: NonZeroU32 = NonZeroU32::new(2000).unwrap();
+/// The machine whose costs and devices random machines have.
+const MACHINE: &str = include_str!("../../../machines/host-2s-224.toml");
+
+/// Settings and values of them.
+const SETTINGS: &[(&str, &[&str])] = &[
+    ("transparent_hugepage/enabled", &["always", "madvise", "never"]),
+    ("transparent_hugepage/defrag", &["always", "defer", "madvise", "never"]),
+    ("transparent_hugepage/use_zero_page", &["0", "1"]),
+    ("transparent_hugepage/shrink_underused", &["0", "1"]),
+    ("transparent_hugepage/khugepaged/scan_sleep_millisecs", &["0", "10"]),
+    ("transparent_hugepage/khugepaged/max_ptes_none", &["511", "100", "0"]),
+    ("transparent_hugepage/hugepages-16kB/enabled", &["always", "inherit", "never"]),
+    ("transparent_hugepage/hugepages-64kB/enabled", &["always", "inherit", "never"]),
+    ("transparent_hugepage/hugepages-2048kB/enabled", &["always", "inherit", "never"]),
+    ("kernel.numa_balancing", &["0", "1", "2", "3"]),
+    ("numa_balancing/scan_delay_ms", &["8", "1000"]),
+    ("numa_balancing/scan_period_min_ms", &["8", "1000"]),
+    ("numa_balancing/scan_size_mb", &["1", "16", "256"]),
+    ("numa/demotion_enabled", &["0", "1"]),
+    ("vm.swappiness", &["0", "1", "60", "200"]),
+    ("vm.compaction_proactiveness", &["0", "20", "100"]),
+    ("vm.watermark_boost_factor", &["0", "15000"]),
+    ("vm.watermark_scale_factor", &["10", "300"]),
+    ("vm.percpu_pagelist_high_fraction", &["0", "8", "1000"]),
+    ("vm.page-cluster", &["0", "3", "5"]),
+    ("vm.dirty_ratio", &["1", "20", "80"]),
+    ("vm.dirty_writeback_centisecs", &["0", "1", "500"]),
+    ("vm.hugetlb_optimize_vmemmap", &["0", "1"]),
+    ("vm.stat_interval", &["1", "10"]),
+    ("queue/read_ahead_kb", &["0", "128", "4096"]),
+    ("queue/wbt_lat_usec", &["0", "2000"]),
+    ("swap/vma_ra_enabled", &["0", "1"]),
+    ("lru_gen/enabled", &["0", "1", "7"]),
+    ("lru_gen/min_ttl_ms", &["0", "100"]),
+    ("fail_page_alloc/ppm", &["200000"]),
+    ("failslab/ppm", &["200000"]),
+];
+
+/// What lets daemons and scans act within the fraction of a second that a run takes.
+const LIVELY: &[(&str, &str)] = &[
+    ("kernel.numa_balancing", "1"),
+    ("numa_balancing/scan_delay_ms", "4"),
+    ("numa_balancing/scan_period_min_ms", "4"),
+    ("transparent_hugepage/enabled", "always"),
+    ("transparent_hugepage/khugepaged/scan_sleep_millisecs", "2"),
+];
+
+/// What an operator may write besides settings and files of cgroups.
+const POOL_FILES: &[&str] =
+    &["vm.nr_hugepages", "vm.nr_overcommit_hugepages", "node0/hugepages-2048kB/nr_hugepages"];
+
+/// A memory cgroup; numbers are of MiB.
+#[derive(Clone, Debug)]
+struct Cgroup {
+    parent: Option<usize>,
+    max: Option<u64>,
+    high: Option<u64>,
+    swap_max: Option<u64>,
+    low: u64,
+    min: u64,
+    oom_group: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    cgroup: Option<usize>,
+    cpu_node: Option<usize>,
+    memory_node: Option<usize>,
+    copies: u32,
+    start: u64,
+    /// The table `program`, as a scenario has it.
+    keys: String,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    nodes: usize,
+    cores: usize,
+    mib_per_node: u64,
+    series: usize,
+    variant: usize,
+    settings: Vec<(&'static str, &'static str)>,
+    swap: Option<(&'static str, u64)>,
+    held: u64,
+    large_folios: bool,
+    cgroups: Vec<Cgroup>,
+    programs: Vec<Program>,
+    /// When what is written; of files of cgroups, to which.
+    events: Vec<(u64, String, Option<usize>)>,
+    warm: u64,
+    milliseconds: u64,
+    seed: u64,
+}
+
+fn setting() -> impl Strategy<Value = (&'static str, &'static str)> {
+    let named = |&(name, values): &(&'static str, &'static [&'static str])| {
+        prop::sample::select(values).prop_map(move |value| (name, value)).boxed()
+    };
+    prop::strategy::Union::new(SETTINGS.iter().map(named))
+}
+
+fn cgroup() -> impl Strategy<Value = Cgroup> {
+    let limit = || prop::option::of(8..200u64);
+    let low = || prop_oneof![3 => Just(0), 1 => 1..100u64];
+    let swap_max = prop::option::of(0..100u64);
+    (prop::option::of(0..3usize), limit(), limit(), swap_max, low(), low(), any::<bool>()).prop_map(
+        |(parent, max, high, swap_max, low, min, oom_group)| Cgroup {
+            parent,
+            max,
+            high,
+            swap_max,
+            low,
+            min,
+            oom_group,
+        },
+    )
+}
+
+/// A figure of a program.
+fn figure(value: u64) -> String {
+    format!("{{ value = {value}.0, source = \"drawn\" }}")
+}
+
+/// A group of threads, as an inline table.
+fn group() -> impl Strategy<Value = String> {
+    let pattern = prop::sample::select(vec![
+        "uniform\"",
+        "sequential\"",
+        "once\"",
+        "zipf\", theta = 0.8",
+        "zipf\", theta = 1.3",
+    ]);
+    let numbers = (1..4u32, 1..160u64, 1..16u32, 50..20_000u64, 1..9u32);
+    (numbers, any::<[bool; 4]>(), pattern).prop_map(
+        |((threads, mib, pages, compute, outstanding), [file, shared, write, new_file], pattern)| {
+            let object = if file { "file" } else { "memory" };
+            let mut keys = format!(
+                "threads = {threads}, object = \"{object}\", mib = {mib}, shared = {shared}, write = {write}, pages = {pages}, \
+                 pattern = {{ kind = \"{pattern} }}, compute_ns = {}",
+                figure(compute)
+            );
+            if file && write && new_file {
+                keys += ", new_file = true";
+            }
+            if file && !write {
+                write!(keys, ", outstanding = {outstanding}").unwrap();
+            }
+            format!("{{ {keys} }}")
+        },
+    )
+}
+
+/// The table `program` of a program.
+fn program_keys() -> impl Strategy<Value = String> {
+    let groups = prop::collection::vec(group(), 1..4)
+        .prop_map(|groups| format!("kind = \"groups\", groups = [{}]", groups.join(", ")));
+    let build = (1..6u32, 1..12u32).prop_map(|(jobs, units)| {
+        let [intensity, tree, common, other] = [figure(1), figure(60), figure(100), figure(40)];
+        format!(
+            "kind = \"kernel-build\", jobs = {jobs}, units = {units}, intensity = {intensity}, tree_mib = {tree}, common_pages = {common}, \
+             other_pages = {other}"
+        )
+    });
+    let numa01 = (1..3u32, 1..4u32, 1..100u64, 1..20u64, any::<[bool; 2]>()).prop_map(
+        |(processes, threads, mib, loops, [thread_local, same_node])| {
+            format!(
+                "kind = \"numa01\", processes = {processes}, threads = {threads}, mib = {mib}, loops = {loops}, \
+                 thread_local = {thread_local}, same_node = {same_node}"
+            )
+        },
+    );
+    let numa02 = (1..4u32, 4..100u64, 1..20u64, any::<[bool; 2]>()).prop_map(
+        |(threads, mib, loops, [own_areas, touches_first])| {
+            let main_touches_first = touches_first && !own_areas;
+            format!(
+                "kind = \"numa02\", threads = {threads}, mib = {mib}, loops = {loops}, own_areas = {own_areas}, \
+                 main_touches_first = {main_touches_first}"
+            )
+        },
+    );
+    let pin_move = (1..80u64, 8..200u64).prop_map(|(mib, milliseconds)| {
+        format!("kind = \"pin-move\", mib = {mib}, milliseconds = {milliseconds}")
+    });
+    let hot_set = (1..4u32, 2..120u64, 1..60u64, 500..20_000u64).prop_map(|(threads, mib, hot, compute)| {
+        let (hot, share, compute) =
+            (hot.min(mib), "{ value = 0.9, source = \"drawn\" }", figure(compute));
+        format!(
+            "kind = \"hot-set\", threads = {threads}, mib = {mib}, hot_mib = {hot}, hot_share = {share}, drift_mib = 1, \
+             drift_milliseconds = 20, write_share = {share}, compute_ns = {compute}"
+        )
+    });
+    let sharing = (1..3u32, 1..6u32, 1..60u64, any::<bool>(), 500..20_000u64).prop_map(
+        |(groups, threads, mib, processes, compute)| {
+            let (share, compute) = ("{ value = 0.5, source = \"drawn\" }", figure(compute));
+            let threads = threads.max(groups);
+            format!(
+                "kind = \"sharing\", groups = {groups}, threads = {threads}, processes = {processes}, mib = {mib}, shared_mib = {mib}, \
+                 private_share = {share}, write_share = {share}, accesses = 4, compute_ns = {compute}"
+            )
+        },
+    );
+    let memcached = (1..4u32, 8..160u64, 0..4000u64).prop_map(|(threads, mib, bytes)| {
+        let set = figure(2000);
+        format!(
+            "kind = \"memcached\", threads = {threads}, memory_mib = {mib}, value_bytes = {bytes}, key_bytes = 16, set_ns = {set}"
+        )
+    });
+    prop_oneof![4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached]
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let node = || prop_oneof![3 => Just(None), 1 => (0..2usize).prop_map(Some)];
+    let start = prop_oneof![2 => Just(0), 1 => 0..100u64];
+    (prop::option::of(0..3usize), node(), node(), 1..3u32, start, program_keys()).prop_map(
+        |(cgroup, cpu_node, memory_node, copies, start, keys)| Program {
+            cgroup,
+            cpu_node,
+            memory_node,
+            copies,
+            start,
+            keys,
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = (u64, String, Option<usize>)> {
+    let set = setting().prop_map(|(name, value)| (format!("{name}={value}"), None));
+    let pool = (prop::sample::select(POOL_FILES), 0..40u64)
+        .prop_map(|(file, pages)| (format!("{file}={pages}"), None));
+    let files = vec!["max", "high", "low", "min", "swap.max", "reclaim"];
+    let of_cgroup = (prop::sample::select(files), 1..150u64, 0..3usize)
+        .prop_map(|(file, mib, cgroup)| (format!("memory.{file}={mib}M"), Some(cgroup)));
+    (0..250u64, prop_oneof![set, pool, of_cgroup]).prop_map(|(time, (write, cgroup))| (time, write, cgroup))
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let swap = prop::option::of((prop::sample::select(vec!["zram", "nvme"]), 8..400u64));
+    let machine = (1..3usize, 1..4usize, 96..500u64);
+    let kernel = (0..Series::ALL.len(), any::<prop::sample::Index>());
+    let kernel =
+        kernel.prop_map(|(series, variant)| (series, variant.index(Series::ALL[series].variants().count())));
+    let around = (swap, prop_oneof![Just(0), 1..40u64], any::<bool>());
+    let settings = (any::<bool>(), prop::collection::vec(setting(), 0..7)).prop_map(|(is_lively, drawn)| {
+        let lively = if is_lively { LIVELY } else { &[] };
+        [lively, &drawn[..]].concat()
+    });
+    let parts = (
+        settings,
+        prop::collection::vec(cgroup(), 0..4),
+        prop::collection::vec(program(), 1..5),
+        prop::collection::vec(event(), 0..5),
+    );
+    let times = (prop_oneof![Just(0), 1..100u64], 20..250u64, any::<u64>());
+    (machine, kernel, around, parts, times).prop_map(
+        |(
+            (nodes, cores, mib_per_node),
+            (series, variant),
+            (swap, held, large_folios),
+            (settings, cgroups, programs, events),
+            (warm, milliseconds, seed),
+        )| Case {
+            nodes,
+            cores,
+            mib_per_node,
+            series,
+            variant,
+            settings,
+            swap,
+            held,
+            large_folios,
+            cgroups,
+            programs,
+            events,
+            warm,
+            milliseconds,
+            seed,
+        },
+    )
+}
+
+/// A machine with so many nodes of so many CPUs and so much memory each.
+fn machine(nodes: usize, cores: usize, mib_per_node: u64) -> Profile {
+    let distances = ["[[10]]", "[[10, 21], [21, 10]]"][nodes - 1];
+    let text = MACHINE
+        .replace("sockets = 2", &format!("sockets = {nodes}"))
+        .replace("cores_per_socket = 56", &format!("cores_per_socket = {cores}"))
+        .replace("threads_per_core = 2", "threads_per_core = 1")
+        .replace("\nnodes = 2", &format!("\nnodes = {nodes}"))
+        .replace("node_distances = [[10, 21], [21, 10]]", &format!("node_distances = {distances}"))
+        .replace("memory_mib_per_node = 128768", &format!("memory_mib_per_node = {mib_per_node}"));
+    Profile::parse(&text).unwrap()
+}
+
+/// The run of a scenario's only variant.
+fn run_of(scenario: &str, machine: &Profile, seed: u64) -> Run {
+    let scenario = Scenario::parse("random", scenario).unwrap();
+    scenario.run(&scenario.variants[0], seed, machine, &BTreeMap::new()).unwrap()
+}
+
+impl Case {
+    /// The scenario.
+    fn scenario(&self) -> String {
+        let series = &Series::ALL[self.series];
+        let variant = series.variants().nth(self.variant).unwrap();
+        let mut text = format!(
+            "name = \"random\"\ndescription = \"drawn\"\nevidence = \"drawn\"\nmachine = \"host-2s-224\"\nseries = \"{}\"\n\
+             variants = [\"{}\"]\nseeds = 1\nmetrics = [\"score\"]\n",
+            series.name, variant.name
+        );
+        let settings: BTreeMap<_, _> = self.settings.iter().copied().collect();
+        text += "[settings]\n";
+        for (name, value) in settings {
+            writeln!(text, "\"{name}\" = \"{value}\"").unwrap();
+        }
+        write!(
+            text,
+            "[workload]\nkind = \"host\"\nfiles = \"nvme\"\nlarge_folios = {}\nheld_mib = {}\nwarm_milliseconds = {}\nmilliseconds = {}\n",
+            self.large_folios, self.held, self.warm, self.milliseconds
+        )
+        .unwrap();
+        if let Some((device, mib)) = self.swap {
+            writeln!(text, "swap = \"{device}\"\nswap_mib = {mib}").unwrap();
+        }
+        (0..self.cgroups.len()).for_each(|cgroup| self.write_cgroup(cgroup, &mut text));
+        (0..self.programs.len()).for_each(|program| self.write_program(program, &mut text));
+        let mut events = self.events.clone();
+        events.sort();
+        for (time, write, cgroup) in events {
+            let place = match cgroup {
+                Some(_) if self.cgroups.is_empty() => continue,
+                Some(cgroup) => format!("group-{}/", cgroup % self.cgroups.len()),
+                None => String::new(),
+            };
+            writeln!(text, "[[workload.events]]\nmilliseconds = {time}\nwrite = \"{place}{write}\"").unwrap();
+        }
+        text
+    }
+
+    fn write_cgroup(&self, number: usize, text: &mut String) {
+        let Cgroup { parent, max, high, swap_max, low, min, oom_group } = &self.cgroups[number];
+        writeln!(text, "[[workload.cgroups]]\nname = \"group-{number}\"\nlow_mib = {low}\nmin_mib = {min}")
+            .unwrap();
+        writeln!(text, "oom_group = {oom_group}").unwrap();
+        for (key, value) in [("max_mib", max), ("high_mib", high), ("swap_max_mib", swap_max)] {
+            if let Some(value) = value {
+                writeln!(text, "{key} = {value}").unwrap();
+            }
+        }
+        if let Some(parent) = parent.filter(|&parent| parent < number) {
+            writeln!(text, "parent = \"group-{parent}\"").unwrap();
+        }
+    }
+
+    fn write_program(&self, number: usize, text: &mut String) {
+        let Program { cgroup, cpu_node, memory_node, copies, start, keys } = &self.programs[number];
+        write!(
+            text,
+            "[[workload.programs]]\nname = \"program-{number}\"\ncopies = {copies}\nstart_milliseconds = {start}\nprogram = {{ {keys} }}\n"
+        )
+        .unwrap();
+        if let Some(cgroup) = cgroup.filter(|_| !self.cgroups.is_empty()) {
+            writeln!(text, "cgroup = \"group-{}\"", cgroup % self.cgroups.len()).unwrap();
+        }
+        for (key, node) in [("cpu_node", cpu_node), ("memory_node", memory_node)] {
+            if let Some(node) = node {
+                writeln!(text, "{key} = {}", node % self.nodes).unwrap();
+            }
+        }
+    }
+}
+
+/// Makes the run twice. What a user is told is an outcome, too: that a kernel lacks a file, or that memory does not suffice.
+fn outcome(case: &Case) -> Result<Option<Outcome>, TestCaseError> {
+    let machine = machine(case.nodes, case.cores, case.mib_per_node);
+    let run = run_of(&case.scenario(), &machine, case.seed);
+    let [first, second] = [(), ()].map(|()| match sim::run_validating(&run, VALIDATE_EVERY) {
+        Ok(outcome) => Ok(outcome),
+        Err(
+            error @ (RunError::OutOfMemory
+            | RunError::TooLarge { .. }
+            | RunError::Setting(_)
+            | RunError::Demand(_)),
+        ) => Err(error.to_string()),
+        Err(error) => panic!("{error}"),
+    });
+    prop_assert_eq!(&first, &second, "two runs of one seed differ");
+    Ok(first.ok())
+}
+
+/// What the cases of all seeds came to.
+#[derive(Default)]
+struct Met {
+    /// Counters of the kernel.
+    counters: BTreeMap<&'static str, u64>,
+    /// CPU time by cause, seconds.
+    times: BTreeMap<&'static str, f64>,
+    /// Runs that ended with an outcome.
+    ended: usize,
+}
+
+impl Met {
+    fn note(&mut self, outcome: &Outcome) {
+        self.ended += 1;
+        for &event in Event::ALL {
+            *self.counters.entry(event.name()).or_default() += outcome.counters.get(event);
+        }
+        for (&cause, seconds) in &outcome.cpu_seconds {
+            *self.times.entry(cause).or_default() += seconds;
+        }
+    }
+}
+
+/// Runs the case of a seed. A failure is reported with the smallest scenario that still fails.
+fn check(seed: u64, met: &RefCell<Met>) -> Result<(), String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: 300,
+        source_file: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let ended = runner.run(&case(), |case| {
+        let Some(outcome) = outcome(&case)? else { return Ok(()) };
+        met.borrow_mut().note(&outcome);
+        Ok(())
+    });
+    match ended {
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(reason, case)) => Err(format!(
+            "{reason}\n{} nodes of {} CPUs and {} MiB, seed {} of:\n{}",
+            case.nodes,
+            case.cores,
+            case.mib_per_node,
+            case.seed,
+            case.scenario()
+        )),
+        Err(TestError::Abort(reason)) => Err(reason.to_string()),
+    }
+}
+
+/// Counters that the fixed seeds have to advance: a mechanism that never acts would not be tested.
+const MET: &[Event] = &[
+    Event::PcpRefilledPages,
+    Event::PgscanAnon,
+    Event::PgstealFile,
+    Event::Pageoutrun,
+    Event::Pswpin,
+    Event::Pswpout,
+    Event::WorkingsetRefaultAnon,
+    Event::WorkingsetRefaultFile,
+    Event::NrDirtied,
+    Event::OomKill,
+    Event::ThpFaultAlloc,
+    Event::ThpCollapseAlloc,
+    Event::ThpSplitPage,
+    Event::ThpSwpout,
+    Event::CompactSuccess,
+    Event::NumaHintFaults,
+    Event::NumaPagesMigrated,
+];
+
+/// Causes to which the fixed seeds have to bring CPU time.
+const SPENT: &[&str] =
+    &["huge_page_prep", "khugepaged", "lru_lock_wait", "numa_scan", "tlb_shootdown", "zone_lock_wait"];
+
+/// Scenarios in which a broken invariant was found, with their machines and seeds.
+const FOUND: &[(&str, (usize, usize, u64), u64)] =
+    &[(include_str!("random_hosts/found/generations.toml"), (2, 1, 96), 12712108008267584790)];
+
+#[test]
+fn what_was_found_stays_away() {
+    for &(scenario, (nodes, cores, mib_per_node), seed) in FOUND {
+        let run = run_of(scenario, &machine(nodes, cores, mib_per_node), seed);
+        sim::run_validating(&run, VALIDATE_EVERY).unwrap();
+    }
+}
+
+#[test]
+fn hold_together() {
+    let met = RefCell::new(Met::default());
+    soak::seeds("random hosts", 1..=40, |seed| check(seed, &met));
+    let met = met.into_inner();
+    if soak::are_fixed() {
+        let counted = |event: &&Event| met.counters.get(event.name()).is_none_or(|&count| count == 0);
+        let missed: Vec<&str> = MET.iter().filter(counted).map(|event| event.name()).collect();
+        assert_eq!(missed, [""; 0], "never happened in any run");
+        let unspent =
+            SPENT.iter().filter(|cause| met.times.get(**cause).is_none_or(|&seconds| seconds == 0.0));
+        assert_eq!(unspent.collect::<Vec<_>>(), [&""; 0], "no CPU time went there in any run");
+        assert!(met.ended >= 30, "only {} runs ended with an outcome", met.ended);
+    }
+}
