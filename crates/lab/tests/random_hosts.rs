@@ -481,9 +481,9 @@ const MET: &[Event] = &[
     Event::OomKill,
     Event::ThpFaultAlloc,
     Event::ThpCollapseAlloc,
-    Event::ThpSplitPage,
     Event::ThpSwpout,
     Event::CompactSuccess,
+    Event::KcompactdWake,
     Event::NumaHintFaults,
     Event::NumaPagesMigrated,
 ];

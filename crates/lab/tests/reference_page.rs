@@ -94,7 +94,7 @@ fn page() -> String {
              What runs report and comparisons compare. No run has a value out of the bounds. A change of a metric on a linear \
              scale is told as a difference, else in per cent. Runs of the kinds of workloads in the last column have it, some of \
              them only with certain keys. Where several programs run on one machine, each of them, the operator (`[events]`) and what the \
-             kernel does for all (`[kswapd]`, `[writeback]`, `[interrupts]`) has those with `@PROGRAM`: `transaction_p99@database`. Declared in `crates/sim/src/metric.rs`.\n\n";
+             kernel does for all (`[kswapd]`, `[kcompactd]`, `[khugepaged]`, `[writeback]`, `[interrupts]`) has those with `@PROGRAM`: `transaction_p99@database`. Declared in `crates/sim/src/metric.rs`.\n\n";
     table(
         &mut text,
         ["name", "meaning", "kind", "bounds", "unit", "scale", "better", "workloads"],

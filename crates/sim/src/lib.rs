@@ -12,6 +12,7 @@
 
 mod block_io;
 pub mod boot;
+mod daemons;
 mod error;
 mod fit;
 mod flushers;
@@ -20,7 +21,6 @@ pub mod host;
 pub mod kbuild;
 mod kernel_choice;
 pub mod kernel_writes;
-mod kswapd;
 pub mod long_running;
 mod mapping;
 pub mod mappings;

@@ -125,7 +125,8 @@ impl Outcome {
     /// Adds a program, and what of it can be compared as metrics ([`of_program`]).
     pub fn add_program(&mut self, program: ProgramOutcome) {
         let of = |metric: Metric| metric.of(&program.name);
-        self.set(of(of_program::CPU_TIME), program.cpu_seconds.values().sum());
+        // The sum of nothing is -0.
+        self.set(of(of_program::CPU_TIME), program.cpu_seconds.values().sum::<f64>() + 0.0);
         self.set(of(of_program::OVER_HIGH_TIME), program.over_high_seconds);
         self.set(of(of_program::PROCESSES_KILLED), program.processes_killed as f64);
         if program.transactions > 0 {

@@ -42,9 +42,9 @@ pub trait Program {
     /// Whether the program has finished.
     fn is_finished(&self) -> bool;
 
-    /// Whether the program runs kswapds itself, interleaved with its threads. If not, a kswapd that is woken
-    /// runs to its end at once.
-    fn runs_kswapds(&self) -> bool {
+    /// Whether the program runs kernel threads itself, interleaved with its own. If not, a kswapd that is woken and a khugepaged that
+    /// is due run to their ends at once, and no kcompactd runs.
+    fn runs_daemons(&self) -> bool {
         false
     }
 
@@ -187,7 +187,7 @@ impl System {
             }
             self.machine.set_earliest(time);
             self.observe(time);
-            if self.mm.khugepaged_due() <= time {
+            if self.mm.khugepaged_due() <= time && !program.runs_daemons() {
                 self.run_khugepaged(cpu, time);
                 if self.machine.now(cpu) > time {
                     self.queue.push(self.machine.now(cpu), cpu);
@@ -209,7 +209,7 @@ impl System {
                     Step::Idle => self.machine.set_idle(cpu),
                     Step::Sleep(until) => self.machine.sleep_until(cpu, until),
                 }
-                if !program.runs_kswapds() {
+                if !program.runs_daemons() {
                     self.run_kswapds(time);
                 }
                 if let Some(validation) = &mut self.validation

@@ -18,8 +18,7 @@ mod write;
 
 use crate::lru::lruvec::Lruvecs;
 use crate::lru::vmscan::policy::effective_protection;
-use high::OverHigh;
-use machine::Time;
+use machine::{Cpu, Time};
 pub use write::{MemcgFile, MemcgStep, MemcgWrite};
 
 /// Pages that a charge takes at a time where the limits allow it (`MEMCG_CHARGE_BATCH`).
@@ -82,6 +81,15 @@ impl MemoryCgroup {
 struct Stock {
     memcg: Memcg,
     pages: u64,
+}
+
+/// What a task owes for being above memory.high.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OverHigh {
+    /// Pages that it has been charged since (`memcg_nr_pages_over_high`).
+    pages: u64,
+    /// Jiffies that it has to sleep, for reclaim within the kernel.
+    sleep: u64,
 }
 
 /// All memory cgroups, and the stocks of charges of all CPUs.
@@ -224,6 +232,11 @@ impl Memcgs {
             self.over_high[cpu].pages += batch;
         }
         Ok(())
+    }
+
+    /// Exchanges what the task on a CPU owes: on a switch to another task, and while a kernel thread works.
+    pub(crate) fn swap_over_high(&mut self, cpu: Cpu, owed: &mut OverHigh) {
+        std::mem::swap(&mut self.over_high[cpu.index()], owed);
     }
 
     /// Adds `pages` to the usage of `memcg` and of all above it, or of none if a limit is in the way

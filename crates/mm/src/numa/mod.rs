@@ -32,6 +32,7 @@ mod tree;
 use crate::address_space::{MmId, PteNumber, Vpn};
 use crate::decisions::NumaDecisions;
 use crate::lru::folio::FolioId;
+use crate::lru::memcontrol::{Memcgs, OverHigh};
 use crate::on_cpu::OnCpu;
 use crate::sysctl::NumaSettings;
 use cpupid::Cpupid;
@@ -121,6 +122,8 @@ struct Running {
     since: Time,
     /// The CPU that it runs on, or last ran on.
     cpu: Option<Cpu>,
+    /// What it owes for memory.high, while it runs on no CPU.
+    over_high: OverHigh,
 }
 
 /// A hint fault in progress, as other threads that touch the same page find it.
@@ -192,7 +195,8 @@ impl NumaBalancing {
     }
 
     fn add(&mut self, task: TaskNuma, mm: MmId) -> TaskId {
-        self.runs.push(Running { mm, ran: 0, since: Time::ZERO, cpu: None });
+        let over_high = OverHigh::default();
+        self.runs.push(Running { mm, ran: 0, since: Time::ZERO, cpu: None, over_high });
         self.tasks.add(task)
     }
 
@@ -217,18 +221,20 @@ impl NumaBalancing {
         run.ran + if runs { nanoseconds(now.saturating_sub(run.since)) } else { 0 }
     }
 
-    fn stop(&mut self, cpu: Cpu, now: Time) {
+    fn stop(&mut self, cpu: Cpu, now: Time, memcgs: &mut Memcgs) {
         if let Some(task) = self.current[cpu.index()].take() {
             let run = &mut self.runs[task.0 as usize];
             run.ran += nanoseconds(now.saturating_sub(run.since));
+            memcgs.swap_over_high(cpu, &mut run.over_high);
         }
     }
 
     /// Starts to run a task on `cpu`. Returns the CPU it ran on before, if that was another one.
-    fn run(&mut self, cpu: Cpu, task: TaskId, now: Time) -> Option<Cpu> {
+    fn run(&mut self, cpu: Cpu, task: TaskId, now: Time, memcgs: &mut Memcgs) -> Option<Cpu> {
         self.current[cpu.index()] = Some(task);
         let run = &mut self.runs[task.0 as usize];
         run.since = now;
+        memcgs.swap_over_high(cpu, &mut run.over_high);
         run.cpu.replace(cpu).filter(|&before| before != cpu)
     }
 

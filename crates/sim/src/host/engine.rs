@@ -10,12 +10,12 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
-use super::report::{Payer, Reports, Samples, set_memory};
+use super::report::{KernelWork, Payer, Reports, Samples, set_memory};
 use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, Writing};
 use super::{HostPrograms, Target};
 use crate::block_io::BlockIo;
+use crate::daemons::Daemons;
 use crate::held_pages::HeldPages;
-use crate::kswapd::Kswapds;
 use crate::mapping::{bind, map_again, map_apart, pages_of};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::oom::{self, Relief, Shortage};
@@ -64,7 +64,7 @@ pub(super) struct Host<'s> {
     timers: Vec<BinaryHeap<Reverse<(Time, usize)>>>,
     io: BlockIo,
     accesses: MemoryAccesses,
-    kswapds: Kswapds,
+    daemons: Daemons,
     held: HeldPages,
     reports: Reports,
     samples: Samples,
@@ -117,7 +117,7 @@ impl<'s> Host<'s> {
             timers,
             io,
             accesses: MemoryAccesses::new(nodes),
-            kswapds: Kswapds::default(),
+            daemons: Daemons::default(),
             held,
             memcgs: all.memcgs,
             writes,
@@ -183,7 +183,9 @@ impl<'s> Host<'s> {
     /// Who pays for what `cpu` does outside kswapd and flushers.
     fn payer(&self, cpu: Cpu) -> Payer {
         let runs = self.scheduler.current(cpu);
-        runs.map_or(Payer::Interrupts, |thread| Payer::Program(self.threads[thread].program))
+        runs.map_or(Payer::Kernel(KernelWork::Interrupts), |thread| {
+            Payer::Program(self.threads[thread].program)
+        })
     }
 
     /// Wakes the threads whose time has come on `cpu`.
@@ -663,7 +665,7 @@ impl<'s> Host<'s> {
     fn tick(&mut self, system: &mut System, cpu: Cpu) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
         system.mm.enter(&mut system.machine, cpu).numa_tick();
-        self.kswapds.wake(system, cpu);
+        self.daemons.wake(system, cpu);
         self.scheduler.tick(system, cpu);
     }
 }
@@ -676,9 +678,9 @@ impl Program for Host<'_> {
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
         self.wake_due(system, cpu, now);
-        if self.kswapds.are_on(cpu) {
-            self.reports.switch(system, cpu, Payer::Kswapd);
-            self.kswapds.step(system, cpu);
+        if let Some(daemon) = self.daemons.on(cpu) {
+            self.reports.switch(system, cpu, Payer::Kernel(daemon.into()));
+            self.daemons.step(system, cpu);
             if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
                 self.kill(system, cpu, &kill);
             }
@@ -686,7 +688,7 @@ impl Program for Host<'_> {
             return Step::Again;
         }
         if self.io.flushers.are_on(cpu) && system.may_share(cpu) {
-            self.reports.switch(system, cpu, Payer::Writeback);
+            self.reports.switch(system, cpu, Payer::Kernel(KernelWork::Writeback));
             self.io.step_flushers(system, cpu);
         }
         self.reports.switch(system, cpu, self.payer(cpu));
@@ -705,12 +707,12 @@ impl Program for Host<'_> {
             return Step::Again;
         }
         self.run_thread(system, cpu, thread);
-        self.kswapds.wake(system, cpu);
+        self.daemons.wake(system, cpu);
         self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
     }
 
-    fn runs_kswapds(&self) -> bool {
+    fn runs_daemons(&self) -> bool {
         true
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   program ── operation of a thread ──► Host (engine.rs) ──► page cache, page tables, devices, hint faults (mm)
 //!     ▲                                    │  which thread runs where (crate::sched)
-//!     └──────── next, once it went on ◄────┘  ticks, scans, kswapd, flushers, khugepaged, OOM kills
+//!     └──────── next, once it went on ◄────┘  ticks, scans, kswapd, kcompactd, khugepaged, flushers, OOM kills
 //! ```
 //!
 //! Programs are those of `workload::tasks`: what reads and writes files, what streams through memory on several nodes, builds and
@@ -11,7 +11,7 @@
 //! gives its CPU to the next; who wakes up runs at once on its CPU if that is idle, on an idle one nearby, or before the thread that
 //! runs there. Every program's CPU time is known by cause, and how long its transactions take.
 //!
-//! Left out: nice values, wake-ups between processes, kcompactd, stacks of threads, and what programs do before their first operation.
+//! Left out: nice values, wake-ups between processes, stacks of threads, and what programs do before their first operation.
 
 mod engine;
 mod report;
@@ -24,6 +24,7 @@ use engine::Host;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
 use mm::memcontrol::MemcgFile;
+use report::KernelWork;
 use workload::keys::{Bounds, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
@@ -222,7 +223,7 @@ impl HostPrograms {
     pub fn reported(&self) -> Vec<&str> {
         let programs = self.programs.iter().map(|program| program.name.as_str());
         let operator = (!self.events.is_empty()).then_some("[events]");
-        programs.chain(operator).chain(["[kswapd]", "[writeback]", "[interrupts]"]).collect()
+        programs.chain(operator).chain(KernelWork::NAMES).collect()
     }
 
     /// All figures (values with a source) and their keys below `workload`.

@@ -1,6 +1,7 @@
 //! What each program of a host did: transactions and how long they took, CPU time by cause.
 
 use super::HostPrograms;
+use crate::daemons::Daemon;
 use crate::outcome::{Outcome, ProgramOutcome, Sample};
 use crate::{System, metric};
 use hdrhistogram::Histogram;
@@ -73,20 +74,44 @@ impl Report {
     }
 }
 
-/// Whose time it is.
+/// What the kernel does for all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Payer {
-    /// The running program of this number.
-    Program(usize),
+pub(super) enum KernelWork {
     Kswapd,
+    Kcompactd,
+    Khugepaged,
     Writeback,
     /// Of a CPU that is idle otherwise.
     Interrupts,
 }
 
+impl KernelWork {
+    /// As results name it, in the order of the enum.
+    pub const NAMES: [&str; 5] = ["[kswapd]", "[kcompactd]", "[khugepaged]", "[writeback]", "[interrupts]"];
+}
+
+impl From<Daemon> for KernelWork {
+    /// Those of all nodes are one.
+    fn from(daemon: Daemon) -> KernelWork {
+        match daemon {
+            Daemon::Kswapd(_) => KernelWork::Kswapd,
+            Daemon::Kcompactd(_) => KernelWork::Kcompactd,
+            Daemon::Khugepaged => KernelWork::Khugepaged,
+        }
+    }
+}
+
+/// Whose time it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// The running program of this number.
+    Program(usize),
+    Kernel(KernelWork),
+}
+
 /// Reports of all programs and kernel threads.
 pub(super) struct Reports {
-    /// The programs as in the scenario, the operator if there are events, then kswapd, the flushers, and interrupts of idle CPUs.
+    /// The programs as in the scenario, the operator if there are events, then [`KernelWork`].
     all: Vec<Report>,
     /// For each running program, which of `all` it belongs to: copies have one report.
     of_program: Vec<usize>,
@@ -107,7 +132,7 @@ impl Reports {
             all: spec.reported().into_iter().map(Report::new).collect(),
             of_program: copies.chain(of_operator).collect(),
             queries: 0,
-            payers: vec![Payer::Interrupts; cpus],
+            payers: vec![Payer::Kernel(KernelWork::Interrupts); cpus],
             settled: vec![vec![Time::ZERO; Category::COUNT]; cpus],
         }
     }
@@ -178,12 +203,10 @@ impl Reports {
 
     /// Adds what `cpu` has done since the last call to the payer's time.
     fn settle(&mut self, system: &System, cpu: Cpu, payer: Payer) {
-        let kernel = self.all.len() - 3;
+        let first_of_kernel = self.all.len() - KernelWork::NAMES.len();
         let report = &mut self.all[match payer {
             Payer::Program(program) => self.of_program[program],
-            Payer::Kswapd => kernel,
-            Payer::Writeback => kernel + 1,
-            Payer::Interrupts => kernel + 2,
+            Payer::Kernel(work) => first_of_kernel + work as usize,
         }];
         let places = self.settled[cpu.index()].iter_mut().zip(&mut report.spent);
         for (&category, (settled, spent)) in Category::ALL.iter().zip(places) {

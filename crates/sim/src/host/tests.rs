@@ -267,3 +267,27 @@ fn writes_to_files_of_cgroups_are_checked() {
         assert!(key == "events[0].write" && said.contains(expected), "{write}: {said}");
     }
 }
+
+/// khugepaged makes huge pages of memory that was touched page by page, on its own account, whoever runs on its CPU.
+#[test]
+fn kernel_threads_pay_for_themselves() {
+    let settings = [
+        ("transparent_hugepage/enabled", "always"),
+        ("transparent_hugepage/hugepages-2048kB/enabled", "inherit"),
+        ("transparent_hugepage/khugepaged/scan_sleep_millisecs", "1"),
+    ];
+    // Beside a limit, huge pages are refused, so that khugepaged finds some to make once it is lifted.
+    let programs = format!(
+        "[[cgroups]]\nname = 'small'\nmax_mib = 24\n[[events]]\nmilliseconds = 700\nwrite = 'small/memory.max=256M'\n{}",
+        writer("memory", 16, "cgroup = 'small'")
+    );
+    let outcome = outcome_of("6.12", &settings, &programs);
+    let khugepaged = Category::Khugepaged.name();
+    let of = |name: &str| outcome.programs.iter().find(|program| program.name == name).unwrap();
+    assert!(outcome.counters.get(Event::ThpCollapseAlloc) > 0);
+    assert!(of("[khugepaged]").cpu_seconds[khugepaged] > 0.0);
+    let others = outcome.programs.iter().filter(|program| program.name != "[khugepaged]");
+    for program in others {
+        assert!(!program.cpu_seconds.contains_key(khugepaged), "{program:?}");
+    }
+}

@@ -19,7 +19,7 @@
 mod layout;
 mod report;
 
-use crate::kswapd::Kswapds;
+use crate::daemons::Daemons;
 use crate::mapping::{SPAN, bind, map, map_again, map_apart, map_behind};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::outcome::Outcome;
@@ -199,7 +199,7 @@ struct NumaProgram {
     report: Report,
     running: usize,
     finished_at: Time,
-    kswapds: Kswapds,
+    daemons: Daemons,
     out_of_memory: bool,
     /// No CPU runs ahead past this time.
     pause: Time,
@@ -238,7 +238,7 @@ impl NumaProgram {
             report: Report::default(),
             running: layout.threads.len(),
             finished_at: Time::ZERO,
-            kswapds: Kswapds::default(),
+            daemons: Daemons::default(),
             out_of_memory: false,
             pause: Time::NEVER,
             began: Time::ZERO,
@@ -613,7 +613,7 @@ impl NumaProgram {
 impl Program for NumaProgram {
     fn step(&mut self, system: &mut System, cpu: Cpu) -> Step {
         loop {
-            if self.kswapds.step(system, cpu) {
+            if self.daemons.step(system, cpu) {
                 return Step::Again;
             }
             let Some(thread) = self.scheduler.current(cpu) else { return Step::Idle };
@@ -623,7 +623,7 @@ impl Program for NumaProgram {
             }
             self.report.sample(system, now, self.accesses.counted());
             if self.scheduler.is_tick_due(cpu, now) {
-                self.kswapds.wake(system, cpu);
+                self.daemons.wake(system, cpu);
                 self.tick(system, cpu, thread);
                 continue;
             }
@@ -633,7 +633,7 @@ impl Program for NumaProgram {
         }
     }
 
-    fn runs_kswapds(&self) -> bool {
+    fn runs_daemons(&self) -> bool {
         true
     }
 

@@ -84,6 +84,11 @@ impl PageAllocator {
         *wanted = Some((old_order.max(order), old_highest.max(highest)));
     }
 
+    /// Whether a node's kcompactd has been woken.
+    pub fn wants_kcompactd(&self, node: Node) -> bool {
+        self.kcompactds[node.index()].wanted.is_some()
+    }
+
     /// Fragmentation of a node's free memory with respect to blocks of 2 MiB, per cent, weighted by the size
     /// of its zones (`fragmentation_score_node`).
     pub fn fragmentation_score(&self, node: Node) -> u64 {

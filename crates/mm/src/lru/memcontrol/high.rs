@@ -18,15 +18,6 @@ use crate::kernel::{Kernel, Parts};
 use crate::lru::vmscan::policy::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
 use machine::{Cpu, Time};
 
-/// What the task on a CPU owes for being above memory.high.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OverHigh {
-    /// Pages that it has been charged since (`memcg_nr_pages_over_high`).
-    pub pages: u64,
-    /// Jiffies that it has to sleep, for reclaim within the kernel.
-    sleep: u64,
-}
-
 impl Memcgs {
     /// How far a memcg, or one above it, is over memory.high (`mem_find_max_overage`).
     fn overage(&self, memcg: Memcg) -> u64 {
@@ -93,5 +84,39 @@ impl Kernel<'_> {
             }
         }
         reclaimed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::address_space::{Backing, VmFlags};
+    use crate::memcontrol::Memcg;
+    use crate::memory_map::memory_layout;
+    use crate::{Category, MemoryManager, Settings, Variant};
+    use machine::{Costs, Cpu, Machine, Time, Topology};
+    use rand_pcg::Pcg64Mcg;
+
+    /// A task takes what it owes for memory.high along: the next one on its CPU does not pay for it.
+    #[test]
+    fn each_task_owes_for_itself() {
+        let topology = Topology::single();
+        let features = Variant::of_release("6.12").unwrap().features;
+        let memory = memory_layout(1, 256);
+        let mut mm = MemoryManager::new(&topology, &memory, features, Settings::default(), Pcg64Mcg::new(0));
+        let mut machine: Machine<Category> = Machine::new(topology, Costs::FREE);
+        let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
+        mm.parts.lrus.memcg_mut(memcg).high = 0;
+        let space = mm.parts.create_mm(memcg);
+        let mut kernel = mm.enter(&mut machine, Cpu(0));
+        let [above, other] = [1, 2].map(|pid| kernel.add_task(Time::ZERO, space, pid, None));
+        let start = kernel.mmap(space, 1, Backing::Anonymous, VmFlags::PRIVATE);
+        kernel.switch_task(Some(above));
+        kernel.touch(space, start, true).unwrap();
+        assert!(kernel.parts.is_over_high(Cpu(0)));
+        kernel.switch_task(Some(other));
+        assert!(!kernel.parts.is_over_high(Cpu(0)));
+        kernel.switch_task(None);
+        kernel.switch_task(Some(above));
+        assert!(kernel.parts.is_over_high(Cpu(0)));
     }
 }

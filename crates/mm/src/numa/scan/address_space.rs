@@ -130,9 +130,9 @@ impl Kernel<'_> {
     pub fn switch_task(&mut self, task: Option<TaskId>) {
         let (machine, cpu) = (&*self.on.machine, self.on.cpu);
         let now = machine.now(cpu);
-        self.parts.numa.stop(cpu, now);
+        self.parts.numa.stop(cpu, now, &mut self.parts.lrus.memcgs);
         let Some(task) = task else { return };
-        if let Some(from) = self.parts.numa.run(cpu, task, now)
+        if let Some(from) = self.parts.numa.run(cpu, task, now, &mut self.parts.lrus.memcgs)
             && let (from, to) = (machine.node(from), machine.node(cpu))
             && from != to
         {

@@ -18,6 +18,7 @@ mod scan;
 
 use crate::address_space::AddressSpaces;
 use crate::address_space::{MmId, Vpn};
+use crate::lru::memcontrol::OverHigh;
 use machine::Time;
 
 /// The state of khugepaged (`struct khugepaged_scan`).
@@ -34,6 +35,8 @@ pub struct KhugepagedState {
     slept: bool,
     /// When the scan continues.
     next: Time,
+    /// What the kernel thread owes for memory.high. It reclaims; that it would also sleep is left out.
+    over_high: OverHigh,
     /// Huge pages collapsed (`khugepaged/pages_collapsed`).
     pub pages_collapsed: u64,
     /// Scans of all registered address spaces (`khugepaged/full_scans`).

@@ -26,7 +26,9 @@ impl Kernel<'_> {
         let (mut ends, mut pause) = (self.parts.address_spaces.khugepaged.heads >= 2, Time::ZERO);
         if !ends {
             let left = settings.pages_to_scan.saturating_sub(self.parts.address_spaces.khugepaged.progress);
+            self.swap_over_high_with_khugepaged();
             let (progress, result) = self.khugepaged_scan_mm_slot(left);
+            self.swap_over_high_with_khugepaged();
             self.parts.address_spaces.khugepaged.progress += progress;
             ends = self.parts.address_spaces.khugepaged.progress >= settings.pages_to_scan;
             if !ends && result == ScanResult::AllocHugePageFail {
@@ -41,6 +43,12 @@ impl Kernel<'_> {
             pause = milliseconds(settings.scan_sleep_millisecs);
         }
         state.next = self.on.machine.now(self.on.cpu) + pause;
+    }
+
+    /// Exchanges what the task that runs here owes for memory.high with what khugepaged does.
+    fn swap_over_high_with_khugepaged(&mut self) {
+        let owed = &mut self.parts.address_spaces.khugepaged.over_high;
+        self.parts.lrus.memcgs.swap_over_high(self.on.cpu, owed);
     }
 
     /// Continues the scan of an address space. Returns its progress in PTEs, and the result of the last
