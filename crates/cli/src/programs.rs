@@ -22,14 +22,16 @@ pub fn programs(records: &[Record]) -> String {
 
 fn table(record: &Record) -> String {
     let title = format!("{}, seed {}", record.run.variant, record.run.seed);
-    let mut header =
-        vec![title.as_str(), "transactions", "1/s", "p50 (us)", "p99 (us)", "max (us)", "CPU (s)"];
+    // Only few hosts have groups above memory.high.
+    let sleeps = record.programs.iter().any(|program| program.over_high_seconds > 0.0);
+    let mut header = vec![&*title, "transactions", "1/s", "p50 (us)", "p99 (us)", "max (us)", "CPU (s)"];
+    header.extend(sleeps.then_some("asleep over memory.high (s)"));
     header.push("of it");
     let mut grid = Grid { words: vec![header.len() - 1], ..Grid::new(&header) };
-    for program in &record.programs {
+    for program in record.programs.iter().filter(|program| !is_idle_kernel_work(program)) {
         let latency = |quantile: &str| program.latency_us.get(quantile).copied().map_or("-".into(), number);
         let counted = |value: f64| if program.transactions == 0 { "-".into() } else { number(value) };
-        grid.row([
+        let mut cells = vec![
             program.name.clone(),
             counted(program.transactions as f64),
             counted(program.transaction_rate),
@@ -37,10 +39,17 @@ fn table(record: &Record) -> String {
             latency("p99"),
             latency("max"),
             number(program.cpu_seconds.values().fold(0.0, |sum, seconds| sum + seconds)),
-            causes(program),
-        ]);
+        ];
+        cells.extend(sleeps.then(|| number(program.over_high_seconds)));
+        cells.push(causes(program));
+        grid.row(cells);
     }
     format!("\n\n{}", grid.render())
+}
+
+/// Whether it is a kernel thread that had nothing to do.
+fn is_idle_kernel_work(program: &ProgramOutcome) -> bool {
+    program.name.starts_with('[') && program.transactions == 0 && program.cpu_seconds.is_empty()
 }
 
 /// The categories that took most of a program's CPU time, with their shares.
@@ -65,5 +74,7 @@ mod tests {
         let program = ProgramOutcome { cpu_seconds, ..ProgramOutcome::default() };
         assert_eq!(causes(&program), "program 60 %, page_fault 30 %, file_read 10 %");
         assert_eq!(causes(&ProgramOutcome::default()), "");
+        let kcompactd = ProgramOutcome { name: "[kcompactd]".into(), ..ProgramOutcome::default() };
+        assert!(is_idle_kernel_work(&kcompactd) && !is_idle_kernel_work(&ProgramOutcome::default()));
     }
 }
