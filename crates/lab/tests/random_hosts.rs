@@ -14,7 +14,6 @@ use lab::scenario::Scenario;
 use machine::Profile;
 use mm::{Event, Series};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use sim::outcome::Outcome;
 use sim::{Run, RunError};
 use std::cell::RefCell;
@@ -438,33 +437,16 @@ impl Met {
 
 /// Runs the case of a seed. A failure is reported with the smallest scenario that still fails.
 fn check(seed: u64, met: &RefCell<Met>) -> Result<(), String> {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        cases: 1,
-        failure_persistence: None,
-        max_shrink_iters: 300,
-        source_file: None,
-        ..Config::default()
-    };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let ended = runner.run(&case(), |case| {
-        let Some(outcome) = outcome(&case)? else { return Ok(()) };
-        met.borrow_mut().note(&outcome);
+    let run = |case: Case| {
+        if let Some(outcome) = outcome(&case)? {
+            met.borrow_mut().note(&outcome);
+        }
         Ok(())
-    });
-    match ended {
-        Ok(()) => Ok(()),
-        Err(TestError::Fail(reason, case)) => Err(format!(
-            "{reason}\n{} nodes of {} CPUs and {} MiB, seed {} of:\n{}",
-            case.nodes,
-            case.cores,
-            case.mib_per_node,
-            case.seed,
-            case.scenario()
-        )),
-        Err(TestError::Abort(reason)) => Err(reason.to_string()),
-    }
+    };
+    soak::drawn(seed, &case(), 300, run, |case| {
+        let Case { nodes, cores, mib_per_node, seed, .. } = case;
+        format!("{nodes} nodes of {cores} CPUs and {mib_per_node} MiB, seed {seed} of:\n{}", case.scenario())
+    })
 }
 
 /// Counters that the fixed seeds have to advance: a mechanism that never acts would not be tested.

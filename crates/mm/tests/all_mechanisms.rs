@@ -24,7 +24,6 @@ use mm::memory::Touch;
 use mm::numa::placement::TaskId;
 use mm::{Category, Counters, Event, MigrateType, Pfn, Placement, Request, Series, Variant};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use reclaim_host::{GROUPS, Host, MAPPED_PAGES, MAPPINGS, PROCESSES};
 use reclaim_machine::{CPUS, boot_with_memmap};
 use std::cell::RefCell;
@@ -532,17 +531,7 @@ impl Simulation {
 /// Runs the case of a seed and adds its counters to `counted`. A failure is reported with the smallest case
 /// that still fails.
 fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        cases: 1,
-        failure_persistence: None,
-        max_shrink_iters: 4000,
-        source_file: None,
-        ..Config::default()
-    };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let outcome = runner.run(&case(), |case| {
+    let run = |case: Case| {
         let mut simulation = Simulation::new(&case);
         for step in &case.steps {
             simulation.run(step);
@@ -552,18 +541,14 @@ fn check(seed: u64, counted: &RefCell<Counters>) -> Result<(), String> {
         let mut counted = counted.borrow_mut();
         Event::ALL.iter().for_each(|&event| counted.add(event, ended.get(event)));
         Ok(())
-    });
-    match outcome {
-        Ok(()) => Ok(()),
-        Err(TestError::Fail(reason, case)) => {
-            let Case { variant, features, nodes, mib_per_node, synchronous_swap, settings, steps } = case;
-            Err(format!(
-                "{reason}\n{} with {features:?}, {nodes} nodes with CPUs, {mib_per_node} MiB each, synchronous swap {synchronous_swap}, {settings:?}: {steps:#?}",
-                variant.name
-            ))
-        }
-        Err(TestError::Abort(reason)) => Err(reason.to_string()),
-    }
+    };
+    soak::drawn(seed, &case(), 4000, run, |case| {
+        let Case { variant, features, nodes, mib_per_node, synchronous_swap, settings, steps } = case;
+        format!(
+            "{} with {features:?}, {nodes} nodes with CPUs, {mib_per_node} MiB each, synchronous swap {synchronous_swap}, {settings:?}: {steps:#?}",
+            variant.name
+        )
+    })
 }
 
 /// Counters that the fixed seeds have to advance: a mechanism that never acts would not be tested.

@@ -13,6 +13,8 @@
 // The last seed must be visible even if the process dies; this code runs only in tests.
 #![allow(clippy::print_stderr)]
 
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -71,6 +73,32 @@ pub fn seeds(
     let report =
         |(seed, message): &(u64, String)| format!("\nseed {seed}; {SEED}={seed} tries it again: {message}");
     assert!(failures.is_empty(), "{name}:{}", failures.values().map(report).collect::<String>());
+}
+
+/// Draws the case of a seed and checks it. A failure is described by the smallest case that still fails, found with at most `shrinks`
+/// further tries.
+pub fn drawn<S: Strategy>(
+    seed: u64,
+    strategy: &S,
+    shrinks: u32,
+    check: impl Fn(S::Value) -> Result<(), TestCaseError>,
+    describe: impl FnOnce(&S::Value) -> String,
+) -> Result<(), String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: shrinks,
+        source_file: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    match runner.run(strategy, check) {
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(reason, case)) => Err(format!("{reason}\n{}", describe(&case))),
+        Err(TestError::Abort(reason)) => Err(reason.to_string()),
+    }
 }
 
 /// Prints a remark on a seed that is not a failure.
