@@ -12,14 +12,18 @@
 
 pub mod documents;
 
+pub mod verdict;
+
 use crate::experiment::varied::Arm;
 use crate::results::Record;
 use crate::scenario::Scenario;
+use crate::sensitivity::Question;
 use crate::statistics::{Change, Interval, Method, change, holm, is_significant, mean, mean_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
 use std::collections::BTreeMap;
+use verdict::{Idle, Verdict, is_relevant};
 
 /// All variants of an experiment.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
@@ -38,8 +42,10 @@ pub struct Comparison {
     pub method: Method,
     /// The metric whose changes were tested, by name.
     pub judged: Option<String>,
-    /// The least relative change that matters.
+    /// The least relative change that matters; of shares, in points, a hundred times as much.
     pub at_least: f64,
+    /// What it comes to.
+    pub verdict: Verdict,
     /// The metrics, in the order of the scenario.
     pub metrics: Vec<Metric>,
     /// The variants, in the order given by the user.
@@ -76,12 +82,12 @@ pub struct MetricSummary {
     /// Change against the first arm, by pairs; none for the first arm itself.
     pub change: Option<Change>,
     /// What the test says of the change, if this is the judged metric.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Tested>,
 }
 
 /// What the tests of the judged metric say of a change.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Verdict {
+pub struct Tested {
     /// The p-value, adjusted for all changes that were tested together.
     pub adjusted_p_value: f64,
     /// Whether chance alone is unlikely to have made a change so large.
@@ -90,7 +96,7 @@ pub struct Verdict {
     pub relevant: bool,
 }
 
-impl Verdict {
+impl Tested {
     /// Whether the change is both.
     pub fn counts(&self) -> bool {
         self.significant && self.relevant
@@ -145,18 +151,20 @@ impl Comparison {
         let settings = settings.filter(|(name, value)| shared(name, value));
         let machine = run.map_or(String::new(), |run| run.machine.name.clone());
         let is_shared = records.iter().all(|record| record.run.machine.name == machine);
+        let seeds = first.iter().map(|record| record.run.seed).collect();
+        let comparison = Comparison::of(variants, &metrics_of(arms), seeds, at_least);
         Comparison {
             scenario: scenarios_of(arms),
             evidence: evidence_of(arms),
             machine: if is_shared { machine } else { "several machines".into() },
             settings: settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
             varied: varied(arms),
-            ..Comparison::of(
-                variants,
-                &metrics_of(arms),
-                first.iter().map(|record| record.run.seed).collect(),
-                at_least,
-            )
+            verdict: Verdict {
+                idle: Idle::of(records),
+                assumptions: arms.first().map(assumptions_of),
+                ..comparison.verdict
+            },
+            ..comparison
         }
     }
 
@@ -172,7 +180,7 @@ impl Comparison {
         if let Some(metric) = judged {
             judge(metric, &mut variants, at_least);
         }
-        Comparison {
+        let comparison = Comparison {
             scenario: String::new(),
             evidence: String::new(),
             machine: String::new(),
@@ -182,10 +190,12 @@ impl Comparison {
             seeds,
             judged: judged.map(|metric| metric.name.into()),
             at_least,
+            verdict: Verdict::default(),
             time: judged.and_then(|by| TimeShift::new(by, &variants)),
             metrics,
             variants,
-        }
+        };
+        Comparison { verdict: Verdict::of(&comparison), ..comparison }
     }
 }
 
@@ -226,6 +236,17 @@ fn evidence_of(arms: &[Arm]) -> String {
             lines.join("\n")
         }
     }
+}
+
+/// How many figures of an arm are assumptions.
+fn assumptions_of(arm: &Arm) -> usize {
+    let question = Question {
+        scenario: arm.scenario.clone(),
+        machine: arm.machine.clone(),
+        variants: Vec::new(),
+        changes: BTreeMap::new(),
+    };
+    question.assumptions().len()
 }
 
 /// What a run measured, kept here or printed by another build.
@@ -270,11 +291,10 @@ fn judge(metric: Metric, variants: &mut [VariantSummary], at_least: f64) {
         .collect();
     let adjusted = holm(&changes.iter().map(|(.., p)| *p).collect::<Vec<_>>());
     for ((at, change, _), adjusted_p_value) in changes.into_iter().zip(adjusted) {
-        // From nothing to something is always a relevant change.
-        let relevant = change.ratio.is_none_or(|ratio| (ratio - 1.0).abs() >= at_least);
-        let verdict = Verdict { adjusted_p_value, significant: is_significant(adjusted_p_value), relevant };
+        let relevant = is_relevant(&metric, &change, at_least);
+        let tested = Tested { adjusted_p_value, significant: is_significant(adjusted_p_value), relevant };
         if let Some(summary) = variants[at].metrics.get_mut(metric.name) {
-            summary.verdict = Some(verdict);
+            summary.verdict = Some(tested);
         }
     }
 }

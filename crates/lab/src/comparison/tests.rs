@@ -2,8 +2,179 @@
 
 use super::*;
 use crate::experiment::Experiment;
-use sim::metric::{BUILD_TIME, SCORE};
+use proptest::prelude::*;
+use sim::metric::{ALLOC_P99, BUILD_TIME, LOCK, PCP_MAX, SCORE, SERVICE_REQUESTS};
 use sim::outcome::Outcome;
+
+/// Metrics of a seed.
+struct Measurement(BTreeMap<String, f64>);
+
+impl Measured for Measurement {
+    fn metrics(&self) -> &BTreeMap<String, f64> {
+        &self.0
+    }
+
+    fn cpu_seconds(&self) -> &BTreeMap<String, f64> {
+        const { &BTreeMap::new() }
+    }
+}
+
+/// A comparison of variants by name, each with the values of these metrics by seed.
+fn comparison_of(metrics: &[Metric], variants: &[(String, Vec<Vec<f64>>)]) -> Comparison {
+    let measure = |values: &Vec<f64>| {
+        let named = metrics.iter().zip(values).map(|(metric, &value)| (metric.name.to_string(), value));
+        Measurement(named.collect())
+    };
+    let measured: Vec<Vec<Measurement>> =
+        variants.iter().map(|(_, seeds)| seeds.iter().map(measure).collect()).collect();
+    let summaries =
+        variants.iter().zip(&measured).enumerate().map(|(at, ((name, _), own))| {
+            VariantSummary::new(name, own, (at > 0).then_some(&measured[0][..]))
+        });
+    let names: Vec<String> = metrics.iter().map(|metric| metric.name.into()).collect();
+    let seeds = (1..=variants[0].1.len() as u64).collect();
+    Comparison::of(summaries.collect(), &names, seeds, 0.01)
+}
+
+/// Variants whose three seeds have one score.
+pub(super) fn alike(values: &[(&str, f64)]) -> Comparison {
+    let variants: Vec<(String, Vec<Vec<f64>>)> =
+        values.iter().map(|(name, score)| (name.to_string(), vec![vec![*score]; 3])).collect();
+    comparison_of(&[SCORE], &variants)
+}
+
+/// Comparisons of a few variants over a few seeds, with many ties, zeroes and small changes among their values.
+pub(super) fn arbitrary() -> impl Strategy<Value = Comparison> {
+    let metrics = [SCORE, LOCK, PCP_MAX, ALLOC_P99, SERVICE_REQUESTS];
+    let value = prop_oneof![Just(0.0), Just(10.0), Just(10.001), 0.0..100.0f64];
+    let seed = proptest::collection::vec(value, metrics.len());
+    let noise = prop_oneof![Just(0.0), Just(0.01), Just(0.5)];
+    let variant = (seed, noise, any::<u64>());
+    (proptest::collection::vec(variant, 1..6), 1usize..11).prop_map(move |(variants, seeds)| {
+        let of_seed = |values: &[f64], noise: f64, random: u64, seed: usize| {
+            let shift = ((random >> (seed * 5)) % 8) as f64 * noise;
+            values.iter().map(|value| (value + shift).min(100.0)).collect::<Vec<f64>>()
+        };
+        let variants = variants.into_iter().enumerate().map(|(at, (values, noise, random))| {
+            (format!("variant-{at}"), (0..seeds).map(|seed| of_seed(&values, noise, random, seed)).collect())
+        });
+        comparison_of(&metrics, &variants.collect::<Vec<_>>())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whoever is named is significantly and relevantly different, in the direction that is told.
+    #[test]
+    fn the_verdict_names_only_what_differs(comparison in arbitrary()) {
+        let verdict = &comparison.verdict;
+        let Some(judged) = comparison.judged.as_deref().and_then(Metric::find) else { return Ok(()) };
+        let of = |name: &str| comparison.variants.iter().find(|variant| variant.name == name).unwrap();
+        let counts = |name: &str| of(name).metrics[judged.name].verdict.is_some_and(|tested| tested.counts());
+        let is = |name: &str, better: bool| {
+            let change = of(name).metrics[judged.name].change.unwrap();
+            verdict::is_better(&judged, change.difference) == Some(better)
+        };
+        for name in verdict.best.iter().map(|best| &best.variant).chain(&verdict.as_good) {
+            prop_assert!(counts(name) && is(name, true), "{name}");
+        }
+        if let Some(worst) = &verdict.worst {
+            prop_assert!(counts(&worst.variant) && is(&worst.variant, false), "{}", worst.variant);
+        }
+        // No other one that counts is further.
+        for (effect, better) in verdict.best.iter().map(|e| (e, true)).chain(verdict.worst.iter().map(|e| (e, false))) {
+            for variant in comparison.variants.iter().skip(1).filter(|v| counts(&v.name) && is(&v.name, better)) {
+                let other = variant.metrics[judged.name].change.unwrap().difference;
+                prop_assert!(other.abs() <= effect.change.difference.abs());
+            }
+        }
+        for cost in &verdict.costs {
+            let metric = Metric::find(&cost.metric).unwrap();
+            prop_assert!(metric.name != judged.name && metric.better != Better::Neutral);
+            prop_assert!(cost.change.is_significant() && cost.adjusted_p_value >= cost.change.p_value);
+            prop_assert!(verdict::is_relevant(&metric, &cost.change, comparison.at_least));
+            prop_assert_eq!(verdict::is_better(&metric, cost.change.difference), Some(false));
+            prop_assert!(verdict.best.as_ref().is_none_or(|best| best.variant == cost.variant));
+        }
+        // Without a test nobody is named but as untested.
+        let tested = comparison.seeds.len() > 2;
+        prop_assert!(tested || (verdict.best.is_none() && verdict.worst.is_none() && verdict.costs.is_empty()));
+        prop_assert!(!tested || verdict.untested.is_none());
+    }
+}
+
+#[test]
+fn a_change_is_relevant_by_its_unit() {
+    let by = |difference: f64, ratio: Option<f64>| Change {
+        difference,
+        difference_interval: None,
+        ratio,
+        ratio_interval: None,
+        p_value: None,
+    };
+    let relevant = |metric: &Metric, change: Change| verdict::is_relevant(metric, &change, 0.01);
+    // A share of 0.02 % that doubles is nothing; one of 40 % that gains a fortieth is a point.
+    assert!(!relevant(&LOCK, by(0.02, Some(2.0))) && relevant(&LOCK, by(1.0, Some(1.025))));
+    assert!(!relevant(&SCORE, by(50.0, Some(1.005))) && relevant(&SCORE, by(-50.0, Some(0.98))));
+    assert!(relevant(&PCP_MAX, by(3.0, None)) && !relevant(&PCP_MAX, by(0.0, None)));
+}
+
+#[test]
+fn the_best_variant_has_its_costs_and_those_as_good() {
+    let seeds = |score: f64, pcp: f64| -> Vec<Vec<f64>> {
+        (0..4).map(|seed| vec![score + f64::from(seed), pcp, 5.0]).collect()
+    };
+    let variants = [("base", 100.0, 24.0), ("a", 130.0, 24.0), ("b", 130.5, 1383.0), ("c", 90.0, 24.0)];
+    let variants: Vec<(String, Vec<Vec<f64>>)> =
+        variants.iter().map(|&(name, score, pcp)| (name.to_string(), seeds(score, pcp))).collect();
+    let Verdict { chance, best, as_good, worst, costs, .. } =
+        comparison_of(&[SCORE, PCP_MAX, LOCK], &variants).verdict;
+    assert_eq!(best.unwrap().variant, "b");
+    assert_eq!((as_good, worst.unwrap().variant.as_str()), (vec!["a".to_string()], "c"));
+    let costs: Vec<(&str, f64, f64)> =
+        costs.iter().map(|cost| (cost.metric.as_str(), cost.from, cost.to)).collect();
+    assert_eq!(costs, [("pcp_max", 24.0, 1383.0)]);
+    assert_eq!(chance, verdict::Chance::Tested);
+}
+
+#[test]
+fn the_verdict_says_what_is_known_of_chance() {
+    let chance = |seeds: &[f64]| {
+        let own = |name: &str| (name.to_string(), seeds.iter().map(|&value| vec![value]).collect());
+        comparison_of(&[SCORE], &[own("base"), own("a")]).verdict.chance
+    };
+    use verdict::Chance::{OneSeed, SeedsAgree, Tested, TwoSeeds};
+    assert_eq!(
+        [chance(&[1.0]), chance(&[1.0, 2.0]), chance(&[1.0; 3]), chance(&[1.0, 2.0, 1.0])],
+        [OneSeed, TwoSeeds, SeedsAgree, Tested]
+    );
+    let none = alike(&[("base", 0.0), ("a", 3.0)]).verdict;
+    assert_eq!(none.nothing_done, ["base"]);
+}
+
+#[test]
+fn what_could_not_happen_is_told_from_counters() {
+    let record = |scenario: &str, count: u64| {
+        let scenario = Scenario::load(scenario).unwrap();
+        let machine = crate::scenario::load_machine(&scenario.machine).unwrap();
+        let run = scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap();
+        let mut record = Record::new(String::new(), &run, &Outcome::default());
+        for name in ["pgscan_direct", "numa_pte_updates", "hugepages-64kB/stats/anon_fault_alloc"] {
+            record.counters.insert(name.into(), count);
+        }
+        record
+    };
+    for (scenario, idle) in [
+        ("fio-zipf", Some(Idle::NothingReclaimed)),
+        ("numa02", Some(Idle::NothingScanned)),
+        ("speedometer", Some(Idle::NoLargeFolios)),
+        ("page_fault1", None),
+    ] {
+        assert_eq!(Idle::of(&[record(scenario, 0), record(scenario, 0)]), idle, "{scenario}");
+        assert_eq!(Idle::of(&[record(scenario, 0), record(scenario, 1)]), None, "{scenario}");
+    }
+}
 
 fn records(arms: &[Arm], values: &[(&str, [f64; 3])]) -> Vec<Record> {
     let mut records = Vec::new();
