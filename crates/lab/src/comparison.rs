@@ -11,7 +11,7 @@
 //! some twenty metrics a table would always have a mark somewhere. Data only; the face decides what is shown.
 
 pub mod documents;
-
+pub mod shown;
 pub mod verdict;
 
 use crate::experiment::varied::Arm;
