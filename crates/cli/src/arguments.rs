@@ -10,7 +10,9 @@ use lab::experiment::varied::{FEATURES, with_features};
 use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
+use mm::sysctl::most_like;
 use mm::{Mechanism, Series};
+use sim::metric::{METRICS, Metric};
 use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -91,6 +93,14 @@ pub fn kernel(name: &str) -> Result<String, String> {
         "" => Err("a name is empty; expected A,B,... without stray commas".into()),
         name => Ok(name.into()),
     }
+}
+
+/// A clap value parser for one metric of a comma-separated list.
+pub fn metric(name: &str) -> Result<Metric, String> {
+    Metric::find(name.trim()).ok_or_else(|| {
+        let like = most_like(name, METRICS.iter().map(|metric| metric.name));
+        format!("no such metric; most like it: {like}")
+    })
 }
 
 /// Replaces former names of the series' variants by the present ones, with a note on stderr for each.

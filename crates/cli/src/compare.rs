@@ -1,27 +1,31 @@
 //! `mmtwin compare`: variants or values of settings side by side, with confidence intervals and with the shift of CPU
 //! time between categories.
 
+mod layout;
+mod sentences;
 mod threshold;
 
 use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
 use crate::completion;
 use crate::failure::Failure;
 use crate::json;
-use crate::number::{change, number, percent};
-use crate::run::{notes, title};
+use crate::number::percent;
+use crate::run::notes;
 use crate::study::hint;
 use crate::sweep::sweep;
-use crate::table::{Entry, Grid, Tone};
+use crate::table::{Tone, folded, terminal_width};
 use crate::terminal;
 use lab::comparison::documents::{self, Document, Paired};
-use lab::comparison::{self, Comparison, MetricSummary, TimeShift};
+use lab::comparison::shown::Shown;
+use lab::comparison::verdict::is_better;
+use lab::comparison::{self, Comparison, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::{Arm, Varied};
 use lab::statistics::Method;
 use machine::WrongValue;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{Better, Metric};
+use sim::metric::Metric;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use threshold::Threshold;
@@ -32,10 +36,14 @@ const VARIANTS: &str = "Variants or releases, separated by commas, the one to co
 #[derive(clap::Args)]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
-The other columns are compared with the first one. The scenario's first metric that has a better
-direction is tested: its changes are tested together, and marked with * if they are significant and
-large enough (--at-least), with (*) if they are significant but smaller. The other metrics are only
-explanatory; they have intervals, but no marks.
+The other variants are compared with the first one, and a verdict says what that comes to. The
+scenario's first metric that has a better direction is judged: its changes are tested together, and
+marked with * if they are significant and large enough (--at-least). The other metrics say why; of
+them the verdict names those that got significantly and relevantly worse in the best variant.
+
+Left out of the table, with a line that says so, are variants equal to the one before them and
+metrics that are zero or that no variant changes; --json has all. A pipe or a file gets a line for
+each variant and metric, fields two spaces or more apart, unless COLUMNS says how wide a table is.
 
 --vary takes kernel settings, scenario, machine, memory (of all nodes, as in 16GiB), keys of the
 scenario's workload (workload.KEY) and of the machine's file (machine.TABLE.KEY). Given several
@@ -43,7 +51,8 @@ times, or with --variants, it makes all combinations.
 
 Examples:
   mmtwin compare kbuild
-  mmtwin compare kbuild --variants pcp-base,patch9,6.18 --seeds 10
+  mmtwin compare kbuild --variants pcp-base,patch9,6.18 --seeds 10 --brief
+  mmtwin compare page_fault1 --metrics score,pcp_max,lock --all
   mmtwin compare page_fault1 --vary vm.percpu_pagelist_high_fraction=0,8,64,512
   mmtwin compare page_fault1 --variants 6.6,6.18 --vary workload.tasks=56,112
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
@@ -75,7 +84,26 @@ pub struct Arguments {
     fail_if: Vec<Threshold>,
 
     #[command(flatten)]
+    view: ViewArguments,
+
+    #[command(flatten)]
     sweep: SweepArguments,
+}
+
+/// What is shown of a comparison; documents have all of it.
+#[derive(clap::Args)]
+pub struct ViewArguments {
+    /// Show all variants and metrics, those without a difference too
+    #[arg(long)]
+    all: bool,
+
+    /// Show these metrics, separated by commas [default: the scenario's]
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', value_parser = arguments::metric, add = completion::metrics())]
+    metrics: Vec<Metric>,
+
+    /// Print nothing but the verdict
+    #[arg(long)]
+    brief: bool,
 }
 
 /// A clap value parser for a percentage such as `1%`, `0.5 %` or `1`; the result is a fraction.
@@ -135,7 +163,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         &comparison::scenarios_of(&arms),
         metrics.iter().map(String::as_str),
     )?;
-    let comparison = compare(&experiment, &arguments.sweep, arguments.at_least.unwrap_or(RELEVANT))?;
+    let at_least = arguments.at_least.unwrap_or(RELEVANT);
+    let comparison = compare(&experiment, &arguments.sweep, &arguments.view, at_least)?;
     threshold::keep_within(&arguments.fail_if, &[comparison])
 }
 
@@ -171,8 +200,8 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
     if arguments.sweep.json {
         json::print(&Comparisons { comparisons: &comparisons })?;
     } else {
-        let texts: Vec<String> = comparisons.iter().map(|comparison| render(comparison, "")).collect();
-        terminal::print(&texts.join("\n\n"))?;
+        let texts = comparisons.iter().map(|comparison| arguments.view.render(comparison, ""));
+        terminal::print(&texts.collect::<Vec<_>>().join("\n\n"))?;
     }
     threshold::keep_within(&arguments.fail_if, &comparisons)
 }
@@ -195,21 +224,23 @@ impl json::Document for Comparisons<'_> {
 pub fn compare(
     experiment: &Experiment,
     arguments: &SweepArguments,
+    view: &ViewArguments,
     at_least: f64,
 ) -> Result<Comparison, Failure> {
     let arms = experiment.arms()?;
+    view.check(&arms)?;
     let records = sweep(experiment, arguments)?;
     let comparison = Comparison::new(&arms, &records, at_least);
     if arguments.json {
         json::print(&View { comparison: &comparison, results: arguments.results.display().to_string() })?;
         return Ok(comparison);
     }
-    terminal::print(&format!(
-        "{}{}{}",
-        render(&comparison, &description(&arms)),
-        notes(&records),
-        hint(&experiment.scenario.name)
-    ))?;
+    let mut text = view.render(&comparison, &description(&arms));
+    if !view.brief {
+        let width = terminal_width().unwrap_or(usize::MAX);
+        text += &folded(&format!("{}{}", notes(&records), hint(&experiment.scenario.name)), width);
+    }
+    terminal::print(&text)?;
     Ok(comparison)
 }
 
@@ -260,66 +291,70 @@ pub fn heading(
     text
 }
 
-fn render(comparison: &Comparison, description: &str) -> String {
+/// Lines of a table and what is around it that a small terminal shows at once. The verdict stands above what is longer.
+const SCREEN: usize = 24;
+
+impl ViewArguments {
+    /// Refuses metrics that none of the arms can have.
+    fn check(&self, arms: &[Arm]) -> Result<(), Failure> {
+        for metric in &self.metrics {
+            let why_not = |arm: &Arm| metric.why_not_measured(arm.scenario.workload.kind());
+            if arms.iter().all(|arm| why_not(arm).is_some()) {
+                let reason = arms.iter().find_map(why_not).unwrap_or_default();
+                return Err(Failure::input(format!("--metrics {}: {reason}", metric.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn render(&self, comparison: &Comparison, description: &str) -> String {
+        let width = terminal_width();
+        let verdict = sentences::verdict(comparison).join("\n");
+        let fold = |text: &str| folded(text, width.unwrap_or(usize::MAX));
+        if self.brief {
+            return fold(&verdict);
+        }
+        let metrics = if self.metrics.is_empty() { &comparison.metrics } else { &self.metrics };
+        let shown = match self.all {
+            true => Shown::all(comparison, metrics),
+            false => Shown::differing(comparison, metrics),
+        };
+        let table = match width {
+            Some(width) => layout::table(&shown, &comparison.varied.join(", "), width),
+            None => layout::records(&shown),
+        };
+        let mut below: Vec<String> = Vec::new();
+        below.extend(sentences::left_out(&shown));
+        below.extend(sentences::not_measured(comparison, metrics));
+        below.push(sentences::legend(comparison));
+        below.extend(comparison.time.as_ref().and_then(where_time_went));
+        let (head, below, verdict) = (head(comparison, description), below.join("\n"), fold(&verdict));
+        let (head, below) = (fold(&head), fold(&below));
+        let lines = table.lines().count() + below.lines().count();
+        match width {
+            Some(_) if lines <= SCREEN => format!("{head}\n\n{table}\n\n{below}\n\n{verdict}"),
+            _ => format!("{head}\n\n{verdict}\n\n{table}\n\n{below}"),
+        }
+    }
+}
+
+/// What was compared.
+fn head(comparison: &Comparison, description: &str) -> String {
+    let Comparison { scenario, machine, settings, .. } = comparison;
     let kernels = distinct(comparison.variants.iter().map(|variant| variant.variant.as_str()));
-    let Comparison { scenario, machine, evidence, settings, .. } = comparison;
-    let mut text = heading(scenario, machine, description, evidence, settings);
+    let mut text = heading(scenario, machine, description, "", settings);
     if let (false, [kernel]) = (comparison.varied.is_empty(), &kernels[..]) {
         text += &format!("kernel: {kernel}\n");
-    }
-    text += &format!("\n{}\n\n{}", grid(comparison).render(), legend(comparison));
-    if let Some(time) = &comparison.time {
-        text += &format!("\n{}", where_time_went(time));
     }
     text
 }
 
-fn grid(comparison: &Comparison) -> Grid {
-    let mut header = vec![comparison.varied.join(", ")];
-    header.extend(comparison.variants.iter().map(|variant| variant.name.clone()));
-    let mut grid = Grid { header, ..Grid::default() };
-    for metric in &comparison.metrics {
-        let summaries: Vec<Option<&MetricSummary>> =
-            comparison.variants.iter().map(|variant| variant.metrics.get(metric.name)).collect();
-        if summaries.iter().any(Option::is_some) {
-            let cells = summaries.into_iter().map(|summary| summary.map_or("-".into(), |s| cell(metric, s)));
-            grid.row([Entry::from(title(metric))].into_iter().chain(cells));
-        }
-    }
-    grid
-}
-
-fn cell(metric: &Metric, summary: &MetricSummary) -> Entry {
-    let mut lines = vec![number(summary.mean)];
-    let mut tone = Tone::Plain;
-    match (&summary.change, summary.interval) {
-        (Some(against_first), _) => {
-            let mark = match summary.verdict {
-                Some(verdict) if verdict.counts() => "*",
-                Some(verdict) if verdict.significant => "(*)",
-                _ => "",
-            };
-            let (value, interval) = change(against_first, metric.unit_of_change(), mark);
-            lines.push(value);
-            lines.extend(interval);
-            if mark == "*" {
-                tone = tone_of(metric, against_first.difference);
-            }
-        }
-        (None, Some(interval)) => {
-            lines.push(format!("[{}, {}]", number(interval.low), number(interval.high)));
-        }
-        (None, None) => {}
-    }
-    Entry { text: lines.join("\n"), tone }
-}
-
 /// Whether a change that chance alone is unlikely to make is a good one.
 pub fn tone_of(metric: &Metric, difference: f64) -> Tone {
-    match (metric.better, difference > 0.0) {
-        (Better::Higher, true) | (Better::Lower, false) => Tone::Good,
-        (Better::Higher, false) | (Better::Lower, true) => Tone::Bad,
-        (Better::Neutral, _) => Tone::Plain,
+    match is_better(metric, difference) {
+        Some(true) => Tone::Good,
+        Some(false) => Tone::Bad,
+        None => Tone::Plain,
     }
 }
 
@@ -336,28 +371,6 @@ pub fn brackets(method: Method) -> Option<&'static str> {
 /// What is said of results of a single seed.
 pub const ONE_SEED: &str = "one seed: no intervals and no significance; give --seeds 5 or more (recorded mappings: as many as there are recordings)";
 
-/// What the numbers are, and what the marks say.
-fn legend(comparison: &Comparison) -> String {
-    let first = comparison.variants.first().map_or("", |variant| &variant.name);
-    let seeds = comparison.seeds.len();
-    let Some(interval) = brackets(comparison.method) else { return ONE_SEED.into() };
-    let mut text =
-        format!("{seeds} seeds. Mean, change against {first}, {interval}; pt are percentage points.");
-    let judged = comparison.judged.as_deref().and_then(Metric::find);
-    if let (Some(metric), false) = (judged, comparison.method == Method::Range) {
-        let tested = comparison.variants.len().saturating_sub(1);
-        let together =
-            if tested > 1 { format!(" ({tested} changes tested together, Holm)") } else { String::new() };
-        text += &format!(
-            "\nOf {}, * marks a change of at least {} that chance alone is unlikely to make{together}; (*) a smaller one.\n\
-             Other metrics are not tested: they say why.",
-            metric.label,
-            percent(comparison.at_least)
-        );
-    }
-    text
-}
-
 /// Each of some names once.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names.fold(Vec::new(), |mut all, name| {
@@ -371,7 +384,8 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// How many categories of CPU time are shown, those with the largest shift first.
 const CATEGORIES: usize = 5;
 
-fn where_time_went(time: &TimeShift) -> String {
+/// The categories whose shares moved most; none if none did.
+fn where_time_went(time: &TimeShift) -> Option<String> {
     let moved = time
         .categories
         .iter()
@@ -380,14 +394,13 @@ fn where_time_went(time: &TimeShift) -> String {
         .take(CATEGORIES)
         .map(|(shift, from, to)| format!("{} {from} -> {to}", shift.category));
     let by = Metric::find(&time.by).map_or(time.by.as_str(), |metric| metric.label);
-    let mut moved: Vec<String> = moved.collect();
-    if moved.is_empty() {
-        moved.push("the same shares".into());
-    }
-    format!(
-        "Where busy CPU time went, {} -> {} (best {by} of the others): {}",
-        time.from,
-        time.to,
-        moved.join(", ")
-    )
+    let moved: Vec<String> = moved.collect();
+    (!moved.is_empty()).then(|| {
+        format!(
+            "Where busy CPU time went, {} -> {} (best {by} of the others): {}",
+            time.from,
+            time.to,
+            moved.join(", ")
+        )
+    })
 }

@@ -7,7 +7,7 @@
 //!   player     alone, taken away, share                             the shares add up to the whole difference
 //! ```
 
-use crate::arguments::{Asked, ChangeArguments, SweepArguments, kernel, whole};
+use crate::arguments::{Asked, ChangeArguments, SweepArguments, kernel, metric, whole};
 use crate::compare::{ONE_SEED, brackets, heading, tone_of};
 use crate::failure::Failure;
 use crate::json;
@@ -24,11 +24,10 @@ use lab::explain::{
 };
 use lab::results::Record;
 use lab::statistics::{Change, is_significant};
-use mm::sysctl::most_like;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Run;
-use sim::metric::{METRICS, Metric};
+use sim::metric::Metric;
 use std::num::{NonZeroU64, NonZeroUsize};
 use workload::keys::Bounds;
 
@@ -100,14 +99,6 @@ const FIRST_SEED: Bounds = Bounds::new(1.0, 1e9, "seeds that nobody has used yet
 enum By {
     Mechanism,
     Change,
-}
-
-/// A clap value parser for one metric of a comma-separated list.
-fn metric(name: &str) -> Result<Metric, String> {
-    Metric::find(name.trim()).ok_or_else(|| {
-        let like = most_like(name, METRICS.iter().map(|metric| metric.name));
-        format!("no such metric; most like it: {like}")
-    })
 }
 
 #[derive(JsonSchema, Serialize)]

@@ -1,7 +1,7 @@
 //! `mmtwin replay`: recorded allocations on another kernel, setting or machine.
 
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
-use crate::compare::{RELEVANT, compare};
+use crate::compare::{RELEVANT, ViewArguments, compare};
 use crate::completion;
 use crate::failure::Failure;
 use crate::kernel;
@@ -48,6 +48,9 @@ pub struct Arguments {
     system: SystemArguments,
 
     #[command(flatten)]
+    view: ViewArguments,
+
+    #[command(flatten)]
     sweep: SweepArguments,
 }
 
@@ -86,7 +89,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         varied: Vec::new(),
         trees: kernel::trees(Series::PCP.name, variants.iter())?,
     };
-    compare(&experiment, &arguments.sweep, RELEVANT)?;
+    compare(&experiment, &arguments.sweep, &arguments.view, RELEVANT)?;
     Ok(())
 }
 

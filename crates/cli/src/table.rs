@@ -61,6 +61,8 @@ pub struct Grid {
     pub words: Vec<usize>,
     /// Number of label columns beyond the first.
     pub more_labels: usize,
+    /// Whether the cells of a column are of one width already, and begin below each other.
+    pub is_padded: bool,
 }
 
 impl Grid {
@@ -78,7 +80,8 @@ impl Grid {
         self.render_for(terminal_width().unwrap_or(DEFAULT_WIDTH))
     }
 
-    fn render_for(&self, width: usize) -> String {
+    /// Lays the table out for this width.
+    pub fn render_for(&self, width: usize) -> String {
         if self.is_words() {
             return self.piece(&self.columns(), Some(width));
         }
@@ -131,7 +134,7 @@ impl Grid {
         }
         let shown = || (0..=self.more_labels).chain(columns.iter().copied());
         let align = |cell: Cell, column: usize| {
-            let words = column <= self.more_labels || self.words.contains(&column);
+            let words = self.is_padded || column <= self.more_labels || self.words.contains(&column);
             cell.set_alignment(if words { CellAlignment::Left } else { CellAlignment::Right })
         };
         let title = |column: usize| {
@@ -157,14 +160,68 @@ impl Grid {
     }
 }
 
-fn terminal_width() -> Option<usize> {
+/// How wide the terminal is, or what COLUMNS says; `None` if stdout is no terminal and COLUMNS says nothing.
+pub fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     columns.or_else(|| Table::new().width().map(usize::from))
+}
+
+/// A text in lines of no more than `width` characters, as far as its words are; lines that it has stay apart, and so do no number and
+/// its unit.
+pub fn folded(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut pieces = unbreakable(line).into_iter();
+        let mut own = pieces.next().unwrap_or_default();
+        for piece in pieces {
+            if own.chars().count() + 1 + piece.chars().count() <= width {
+                own.push(' ');
+            } else {
+                lines.push(std::mem::take(&mut own));
+            }
+            own += &piece;
+        }
+        lines.push(own);
+    }
+    lines.join("\n")
+}
+
+/// Letters of the longest unit, with a comma.
+const LONGEST_UNIT: usize = 5;
+
+/// The words of a line, numbers with the short word behind them.
+fn unbreakable(line: &str) -> Vec<String> {
+    let is_number = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
+            && word.ends_with(|c: char| c.is_ascii_digit())
+    };
+    let mut pieces: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match pieces.last_mut() {
+            Some(last) if is_number(last) && (1..=LONGEST_UNIT).contains(&word.chars().count()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => pieces.push(word.into()),
+        }
+    }
+    pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_fold_at_spaces() {
+        assert_eq!(folded("one two  three\n\nfour", 7), "one two\n three\n\nfour");
+        assert_eq!(folded("longer than that", 3), "longer\nthan\nthat");
+        assert_eq!(folded("as it is", usize::MAX), "as it is");
+        assert_eq!(
+            folded("from 410 k/s to +30.7 %, 3 seedlings", 10),
+            "from\n410 k/s to\n+30.7 %, 3\nseedlings"
+        );
+    }
 
     #[test]
     fn narrow_terminals_get_several_pieces_with_the_label_in_each() {

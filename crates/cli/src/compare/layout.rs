@@ -1,0 +1,160 @@
+//! The table of a comparison: one line for each variant or one for each metric, whichever takes fewer lines, and records where nobody
+//! looks at a terminal.
+//!
+//! ```text
+//!   a variant a line                               a metric a line                    a record a line
+//!             score           in PCP, maximum              pcp-base   patch9          variant   metric   mean ...
+//!   pcp-base  410 k/s         24 MiB               score   410 k/s    535 k/s +30.7 % pcp-base  score    410 k/s
+//!   patch9    535 k/s +30.7 % 1388 MiB 58x         in PCP  24 MiB     1388 MiB    58x pcp-base  pcp_max  24 MiB
+//! ```
+//!
+//! Each cell is one line: the mean, the change against the first variant, how far its interval reaches, and the mark. Columns that do
+//! not fit beside each other come below, each with the whole of its rows. Records are aligned with two spaces or more between fields, and
+//! `-` for none, so that `grep` and `awk -F '  +'` find their way.
+
+use super::{Tone, tone_of};
+use crate::number::{Told, quantity, title};
+use crate::table::{Entry, Grid, folded};
+use lab::comparison::shown::Shown;
+use lab::comparison::{MetricSummary, VariantSummary};
+use sim::metric::Metric;
+
+/// What a relevant and significant change of the judged metric is marked with.
+const MARK: &str = "*";
+
+/// A cell before it is known how wide its column is.
+struct Parts {
+    /// Mean, change, reach and mark.
+    texts: [String; 4],
+    tone: Tone,
+}
+
+/// The table for a terminal of this width; `varied` is what the names of variants are made of.
+pub fn table(shown: &Shown, varied: &str, width: usize) -> String {
+    let by_metric = by_metric(shown).render_for(width);
+    let by_variant = by_variant(shown, varied).render_for(width);
+    // Of a metric in a line one sees all that a variant does.
+    if by_metric.lines().count() <= by_variant.lines().count() && widest(&by_metric) <= width {
+        by_metric
+    } else {
+        by_variant
+    }
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+fn by_variant(shown: &Shown, varied: &str) -> Grid {
+    let mut header = vec![varied.to_string()];
+    let mut columns = Vec::new();
+    for metric in &shown.metrics {
+        let cells = aligned(shown.variants.iter().map(|variant| parts(variant, metric)).collect());
+        let cell_width = cells.iter().map(|cell| cell.text.chars().count()).max().unwrap_or(0);
+        header.push(folded(&title(metric), cell_width));
+        columns.push(cells);
+    }
+    let mut grid = Grid { header, is_padded: true, ..Grid::default() };
+    for (at, variant) in shown.variants.iter().enumerate() {
+        let cells = columns.iter().map(|cells| cells[at].clone());
+        grid.row([Entry::from(variant.name.clone())].into_iter().chain(cells));
+    }
+    grid
+}
+
+fn by_metric(shown: &Shown) -> Grid {
+    let columns: Vec<Vec<Entry>> = shown
+        .variants
+        .iter()
+        .map(|variant| aligned(shown.metrics.iter().map(|metric| parts(variant, metric)).collect()))
+        .collect();
+    let header =
+        std::iter::once(String::new()).chain(shown.variants.iter().map(|variant| variant.name.clone()));
+    let mut grid = Grid { header: header.collect(), is_padded: true, ..Grid::default() };
+    for (at, metric) in shown.metrics.iter().enumerate() {
+        let cells = columns.iter().map(|cells| cells[at].clone());
+        grid.row([Entry::from(title(metric))].into_iter().chain(cells));
+    }
+    grid
+}
+
+fn parts(variant: &VariantSummary, metric: &Metric) -> Parts {
+    let Some(summary) = variant.metrics.get(metric.name) else {
+        return Parts { texts: ["-".into(), String::new(), String::new(), String::new()], tone: Tone::Plain };
+    };
+    let mut texts = [quantity(summary.mean, metric), String::new(), String::new(), String::new()];
+    let mut tone = Tone::Plain;
+    if let Some(change) = &summary.change {
+        let told = Told::of(change, metric);
+        texts[1] = told.value;
+        texts[2] = told.reach.map_or(String::new(), |reach| format!("±{reach}"));
+        if is_marked(summary) {
+            texts[3] = MARK.into();
+            tone = tone_of(metric, change.difference);
+        }
+    }
+    Parts { texts, tone }
+}
+
+fn is_marked(summary: &MetricSummary) -> bool {
+    summary.verdict.is_some_and(|tested| tested.counts())
+}
+
+/// The cells of a column: means and changes end below each other, intervals begin below each other.
+fn aligned(cells: Vec<Parts>) -> Vec<Entry> {
+    let widths: [usize; 4] = std::array::from_fn(|part| {
+        cells.iter().map(|cell| cell.texts[part].chars().count()).max().unwrap_or(0)
+    });
+    let cell = |Parts { texts, tone }: Parts| {
+        let mut text = String::new();
+        for (part, (own, width)) in texts.iter().zip(widths).enumerate().filter(|(_, (_, width))| *width > 0)
+        {
+            let space = if text.is_empty() { "" } else { " " };
+            text += space;
+            text += &match part {
+                0 | 1 => format!("{own:>width$}"),
+                _ => format!("{own:<width$}"),
+            };
+        }
+        Entry { text: text.trim_end().into(), tone }
+    };
+    cells.into_iter().map(cell).collect()
+}
+
+/// A line for each variant and metric.
+pub fn records(shown: &Shown) -> String {
+    let header = ["variant", "metric", "mean", "interval", "change", "interval of change", "mark"];
+    let mut lines = vec![header.map(String::from)];
+    for variant in &shown.variants {
+        for metric in &shown.metrics {
+            if let Some(summary) = variant.metrics.get(metric.name) {
+                lines.push(record(&variant.name, metric, summary));
+            }
+        }
+    }
+    let widths: [usize; 7] =
+        std::array::from_fn(|field| lines.iter().map(|line| line[field].chars().count()).max().unwrap_or(0));
+    let line = |fields: &[String; 7]| {
+        let padded = fields.iter().zip(widths).map(|(field, width)| format!("{field:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn record(variant: &str, metric: &Metric, summary: &MetricSummary) -> [String; 7] {
+    let none = || "-".to_string();
+    let interval = summary
+        .interval
+        .map(|interval| format!("[{}, {}]", quantity(interval.low, metric), quantity(interval.high, metric)));
+    let told = summary.change.as_ref().map(|change| Told::of(change, metric));
+    let (change, of_change) = told.map_or((None, None), |told| (Some(told.value), told.interval));
+    [
+        variant.into(),
+        metric.name.into(),
+        quantity(summary.mean, metric),
+        interval.unwrap_or_else(none),
+        change.unwrap_or_else(none),
+        of_change.unwrap_or_else(none),
+        if is_marked(summary) { MARK.into() } else { none() },
+    ]
+}
