@@ -21,6 +21,7 @@ use lab::comparison::verdict::is_better;
 use lab::comparison::{self, Comparison, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::{Arm, Varied};
+use lab::scenario::Scenario;
 use lab::statistics::Method;
 use machine::WrongValue;
 use schemars::JsonSchema;
@@ -126,6 +127,12 @@ const SEEDS_OF_SHORT_RUNS: u32 = 3;
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(second) = &arguments.second {
         return compare_documents(arguments, second);
+    }
+    let name = arguments.scenario.name();
+    if Path::new(name).is_dir() && !Scenario::names().any(|known| known == name) {
+        return Err(Failure::input(format!(
+            "{name}: a directory, and no scenario; two results directories are compared with `mmtwin compare {name} OTHER`"
+        )));
     }
     let Asked { scenario, machine, variants, changes, trees } = arguments.scenario.load()?;
     let varied: Result<Vec<Varied>, Failure> =
@@ -245,10 +252,14 @@ pub fn compare(
 }
 
 /// What the scenario is, if all arms have the same.
-fn description(arms: &[Arm]) -> String {
+pub fn description(arms: &[Arm]) -> String {
     match arms {
         [first, others @ ..] if others.iter().all(|arm| arm.scenario.name == first.scenario.name) => {
-            first.scenario.description.clone()
+            let mut description = first.scenario.description.clone();
+            if let Some(own) = arms.iter().find_map(comparison::own_machine) {
+                description += &format!(" (written for {own}, not for this machine)");
+            }
+            description
         }
         _ => String::new(),
     }

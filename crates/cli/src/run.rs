@@ -1,6 +1,7 @@
 //! `mmtwin run`: single runs, with every metric and counter.
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
+use crate::compare::{description, heading};
 use crate::failure::Failure;
 use crate::heat::heat_maps;
 use crate::json;
@@ -11,12 +12,13 @@ use crate::study::hint;
 use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
+use lab::comparison::evidence_of;
 use lab::experiment::Experiment;
 use lab::results::Record;
 use mm::huge_memory::stats::MthpStats;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::Metric;
+use sim::metric::{Metric, SCORE};
 use sim::outcome::{AreaHeat, ProgramOutcome};
 use std::collections::BTreeMap;
 
@@ -113,17 +115,37 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         });
     }
     terminal::print(&format!(
-        "{} on {}: {}\n\n{}{}{}{}{}{}",
-        experiment.scenario.name,
-        experiment.machine.name,
-        experiment.scenario.description,
+        "{}\n{}{}{}{}{}{}{}",
+        head(&experiment, &records)?,
         grid(&records).render(),
         notes(&records),
+        nothing_done(&records),
         programs(&records),
         tables(&records),
         heat_maps(&records),
         hint(&experiment.scenario.name)
     ))
+}
+
+/// What was run, with the settings that all runs have, and what results of it have been checked against.
+fn head(experiment: &Experiment, records: &[Record]) -> Result<String, Failure> {
+    let arms = experiment.arms()?;
+    let shared = |(name, value): &(&String, &String)| {
+        records.iter().all(|record| record.run.settings.get(*name) == Some(*value))
+    };
+    let first = records.iter().take(1).flat_map(|record| &record.run.settings);
+    let settings = first.filter(shared).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let machine = &experiment.machine.name;
+    Ok(heading(&experiment.scenario.name, machine, &description(&arms), &evidence_of(&arms), &settings))
+}
+
+/// A word about scores of zero.
+fn nothing_done(records: &[Record]) -> &'static str {
+    if records.iter().any(|record| record.metrics.get(SCORE.name) == Some(&0.0)) {
+        "\n\nA score of 0 means that nothing was done to its end in the time that was simulated. Give the workload more time, or less to do."
+    } else {
+        ""
+    }
 }
 
 /// The notes that a reader of the numbers must know, one per line. A note that all runs have, or several

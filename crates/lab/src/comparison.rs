@@ -16,7 +16,7 @@ pub mod verdict;
 
 use crate::experiment::varied::Arm;
 use crate::results::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, load_machine};
 use crate::sensitivity::Question;
 use crate::statistics::{Change, Interval, Method, change, holm, is_significant, mean, mean_interval};
 use schemars::JsonSchema;
@@ -227,16 +227,51 @@ pub fn metrics_of(arms: &[Arm]) -> Vec<String> {
     metrics
 }
 
-fn evidence_of(arms: &[Arm]) -> String {
+/// What results of these arms have been checked against, a line for each scenario.
+pub fn evidence_of(arms: &[Arm]) -> String {
+    let of = |scenario: &Scenario| {
+        let own: Vec<&Arm> = arms.iter().filter(|arm| arm.scenario.name == scenario.name).collect();
+        evidence_for(scenario, &own)
+    };
     match &scenarios(arms)[..] {
-        [one] => one.evidence.clone(),
+        [one] => of(one),
         several => {
             let lines: Vec<String> =
-                several.iter().map(|scenario| format!("{}: {}", scenario.name, scenario.evidence)).collect();
+                several.iter().map(|scenario| format!("{}: {}", scenario.name, of(scenario))).collect();
             lines.join("\n")
         }
     }
 }
+
+/// The machine that the scenario of an arm names, if the arm has another one.
+pub fn own_machine(arm: &Arm) -> Option<String> {
+    let own = load_machine(&arm.scenario.machine).ok()?;
+    (own != arm.machine).then_some(own.name)
+}
+
+/// What results of a scenario have been checked against, and what of these arms is not as it was then.
+fn evidence_for(scenario: &Scenario, arms: &[&Arm]) -> String {
+    let mut other = Vec::new();
+    if arms.iter().any(|arm| own_machine(arm).is_some()) {
+        other.push("another machine");
+    }
+    if arms.iter().any(|arm| !arm.changes.is_empty()) {
+        other.push("other settings");
+    }
+    // A file is compared with nothing: whoever wrote it wrote its evidence.
+    let built_in =
+        Scenario::names().find(|name| *name == scenario.name).and_then(|name| Scenario::load(name).ok());
+    if built_in.is_some_and(|own| arms.iter().any(|arm| arm.scenario.workload != own.workload)) {
+        other.push("another workload");
+    }
+    match other.is_empty() || scenario.evidence.starts_with(MODEL_ONLY) {
+        true => scenario.evidence.clone(),
+        false => format!("{}; that was with {}", scenario.evidence, other.join(" and ")),
+    }
+}
+
+/// How the evidence of a scenario begins whose results have been checked against nothing.
+const MODEL_ONLY: &str = "model only";
 
 /// How many figures of an arm are assumptions.
 fn assumptions_of(arm: &Arm) -> usize {

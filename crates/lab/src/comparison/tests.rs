@@ -50,7 +50,7 @@ pub(super) fn arbitrary() -> impl Strategy<Value = Comparison> {
     let seed = proptest::collection::vec(value, metrics.len());
     let noise = prop_oneof![Just(0.0), Just(0.01), Just(0.5)];
     let variant = (seed, noise, any::<u64>());
-    (proptest::collection::vec(variant, 1..6), 1usize..11).prop_map(move |(variants, seeds)| {
+    (proptest::collection::vec(variant, 1..6), 1usize..8).prop_map(move |(variants, seeds)| {
         let of_seed = |values: &[f64], noise: f64, random: u64, seed: usize| {
             let shift = ((random >> (seed * 5)) % 8) as f64 * noise;
             values.iter().map(|value| (value + shift).min(100.0)).collect::<Vec<f64>>()
@@ -254,6 +254,24 @@ fn time_is_compared_with_the_best_variant_by_busy_seconds() {
     assert_eq!((lock.from, lock.to), (0.5, 0.2));
     // For `score`, higher is better.
     assert_eq!(compare(&["score"], &values).time.unwrap().to, "patch9");
+}
+
+#[test]
+fn evidence_is_of_the_machine_and_the_settings_that_it_names() {
+    let evidence = |machine: Option<&str>, changes: &[(&str, &str)]| {
+        let mut experiment = Experiment::of("hugetlb-vm252", None).unwrap();
+        if let Some(machine) = machine {
+            experiment.machine = load_machine(machine).unwrap();
+        }
+        experiment.changes =
+            changes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        evidence_of(&experiment.arms().unwrap())
+    };
+    let own = Scenario::load("hugetlb-vm252").unwrap().evidence;
+    assert_eq!(evidence(None, &[]), own);
+    assert_eq!(evidence(Some("spr-server"), &[]), format!("{own}; that was with another machine"));
+    let changed = evidence(Some("spr-server"), &[("vm.hugetlb_optimize_vmemmap", "0")]);
+    assert_eq!(changed, format!("{own}; that was with another machine and other settings"));
 }
 
 #[test]
