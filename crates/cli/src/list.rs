@@ -28,7 +28,7 @@ Examples:
   mmtwin list settings
   mmtwin list features
   mmtwin list dates
-  mmtwin list --json")]
+  mmtwin list metrics --json")]
 pub struct Arguments {
     /// Only this part
     part: Option<Part>,
@@ -56,18 +56,53 @@ enum Part {
 
 #[derive(JsonSchema, Serialize)]
 pub struct Lists {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     scenarios: Vec<ScenarioLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     machines: Vec<MachineLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     variants: Vec<VariantLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     releases: Vec<ReleaseLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     features: Vec<FeatureLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     dates: Vec<Rule>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     settings: Vec<SettingLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     metrics: Vec<MetricLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     counters: Vec<CounterLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     studies: Vec<Line>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     verified: Vec<Line>,
+}
+
+impl Lists {
+    /// One part, with the others empty.
+    fn only(self, part: Part) -> Lists {
+        fn kept<T>(is_wanted: bool, list: Vec<T>) -> Vec<T> {
+            if is_wanted { list } else { Vec::new() }
+        }
+        Lists {
+            scenarios: kept(part == Part::Scenarios, self.scenarios),
+            machines: kept(part == Part::Machines, self.machines),
+            variants: kept(part == Part::Variants, self.variants),
+            releases: kept(part == Part::Releases, self.releases),
+            features: kept(part == Part::Features, self.features),
+            dates: kept(part == Part::Dates, self.dates),
+            settings: kept(part == Part::Settings, self.settings),
+            metrics: kept(part == Part::Metrics, self.metrics),
+            counters: kept(part == Part::Counters, self.counters),
+            published: kept(part == Part::Published, self.published),
+            studies: kept(part == Part::Studies, self.studies),
+            verified: kept(part == Part::Verified, self.verified),
+        }
+    }
 }
 
 impl json::Document for Lists {
@@ -390,7 +425,10 @@ fn row_of_rule(rule: &Rule) -> [String; 3] {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let lists = Lists::load()?;
     if arguments.json {
-        return json::print(&lists);
+        return json::print(&match arguments.part {
+            Some(part) => lists.only(part),
+            None => lists,
+        });
     }
     // Features, their dates and counters are longer than all the rest.
     let is_short = |part: Part| !matches!(part, Part::Dates | Part::Features | Part::Counters);

@@ -139,6 +139,7 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let policies =
         if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { named(&arguments.policies) };
+    arguments.plot.iter().try_for_each(PlotFile::check)?;
     let mut accesses = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(&mut accesses)?;
     let trace = access::name(&arguments.trace);
@@ -154,6 +155,19 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         Some(rate) => rulers::sampled_curves(&sequence, &policies, &sizes, rate),
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;
+    // What was computed is printed first: it is there whatever becomes of the files.
+    if arguments.json {
+        let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
+        let (trace, sample) = (trace.clone(), arguments.sample);
+        json::print(&View { trace, beyond_end, accesses, distinct_pages, sample, points: &points })?;
+    } else {
+        terminal::say(format_args!(
+            "{trace}: {} page accesses to {} pages",
+            sequence.pages().len(),
+            sequence.distinct()
+        ));
+        terminal::print(&grid(&policies, &sizes, &points).render())?;
+    }
     if let Some(directory) = &arguments.results {
         rulers::write_parquet(directory, &trace, &sweep::program(), &sequence, arguments.sample, &points)?;
     }
@@ -161,18 +175,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let name = Path::new(&trace).file_name().unwrap_or_default().to_string_lossy();
         plot.draw(&chart(&name, &policies, &points))?;
     }
-    if arguments.json {
-        let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
-        let sample = arguments.sample;
-        let view = View { trace, beyond_end, accesses, distinct_pages, sample, points: &points };
-        return json::print(&view);
-    }
-    terminal::say(format_args!(
-        "{trace}: {} page accesses to {} pages",
-        sequence.pages().len(),
-        sequence.distinct()
-    ));
-    terminal::print(&grid(&policies, &sizes, &points).render())
+    Ok(())
 }
 
 /// The policies of these names, without duplicates.

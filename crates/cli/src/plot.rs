@@ -91,6 +91,11 @@ pub struct Line {
 }
 
 impl PlotFile {
+    /// Refuses a place that cannot be written to, before anything is computed for it.
+    pub fn check(&self) -> Result<(), Failure> {
+        Ok(output::Output::at(&self.path, output::Existing::Replace).map(drop)?)
+    }
+
     pub fn draw(&self, chart: &Chart) -> Result<(), Failure> {
         let picture = self.picture(chart).map_err(|error| {
             Failure::Other(anyhow::anyhow!("{}: cannot draw the plot: {error}", self.path.display()))

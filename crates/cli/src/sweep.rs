@@ -51,7 +51,7 @@ fn bar_of(runs: usize, latest: Latest, known: Arc<AtomicUsize>) -> Result<Progre
     let time = move |_: &ProgressState, out: &mut dyn Write| {
         let _ = write!(out, "{:.1} s", lock(&latest).time().seconds());
     };
-    let template = "{bar:24} {pos}/{len} runs  {msg}  virtual time {time}, real {elapsed}, left {left}";
+    let template = "{bar:12} {pos}/{len} runs, virtual time {time}, real {elapsed}, left {left}  {wide_msg}";
     let left = move |state: &ProgressState, out: &mut dyn Write| {
         let (known, runs) = (known.load(Ordering::Relaxed), state.len().unwrap_or_default());
         let _ = write!(out, "{}", left(state.elapsed(), known, state.pos(), runs));

@@ -62,9 +62,11 @@ pub fn say_panic(panic: &PanicHookInfo) {
     }
 }
 
-/// Whether stdout is a terminal and NO_COLOR is not set.
+/// Whether stdout is a terminal that has styles, and NO_COLOR is not set.
 pub fn is_styled() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// Escapes every character that a terminal would not show: control characters, bidirectional controls,

@@ -5,7 +5,7 @@ use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
-use crate::plot::{Chart, Line};
+use crate::plot::{Chart, Line, PlotFile};
 use crate::sweep::sweep;
 use crate::table::Grid;
 use crate::terminal;
@@ -73,6 +73,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             "--only: equilibrium needs all its scenarios to decide its hypotheses; leave the option out",
         ));
     }
+    arguments.plot.iter().try_for_each(PlotFile::check)?;
     let mut runs = Runs::new();
     let mut ground = None;
     for name in ARMS {
@@ -81,20 +82,24 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         runs.insert(name, sweep(&experiment, &arguments.sweep)?);
     }
     let ground = ground.expect("a study has arms");
-    if let Some(plot) = &arguments.plot {
-        plot.draw(&chart(&runs[LONGEST]))?;
-    }
     let (controls, findings) = (controls(&runs), findings(&runs));
     if arguments.sweep.json {
         let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
         let view = View { study: "equilibrium", ground, arms, controls: &controls, findings: &findings };
-        return json::print(&view);
+        json::print(&view)?;
+        return draw(arguments, &runs);
     }
     let mut pieces = vec![ground.heading("equilibrium")];
     pieces.push(table(&runs).render());
     pieces.push(controls.iter().map(outcome).collect::<Vec<_>>().join("\n"));
     pieces.extend(findings.iter().map(sentence));
-    terminal::print(&pieces.join("\n\n"))
+    terminal::print(&pieces.join("\n\n"))?;
+    draw(arguments, &runs)
+}
+
+/// Draws the plot if one was asked for.
+fn draw(arguments: &Arguments, runs: &Runs) -> Result<(), Failure> {
+    arguments.plot.iter().try_for_each(|plot| plot.draw(&chart(&runs[LONGEST])))
 }
 
 /// The variants of `records` in order of appearance.
