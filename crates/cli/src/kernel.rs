@@ -346,6 +346,10 @@ pub fn trees<'a>(
             trees.insert(name, TreeKernel { base, content_hash });
             continue;
         }
+        // Of a variant of another series the scenario says more.
+        if Series::ALL.iter().any(|series| series.variant(name).is_some()) {
+            continue;
+        }
         let all = Stored::all(&directory)?;
         if let (Err(error), false) = (KernelChoice::parse(series, name), all.is_empty()) {
             let added: Vec<&str> = all.iter().map(|kernel| kernel.name.as_str()).collect();

@@ -15,6 +15,7 @@ pub mod varied;
 use crate::results::{DescribedRun, Record, Results, ResultsError};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
+use mm::series::Variant;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
@@ -52,6 +53,14 @@ pub enum ExperimentError {
     RepeatedVariant {
         /// The variant.
         name: String,
+    },
+    /// Two names of one kernel.
+    #[error("{other} and {name} are the same kernel, which would run twice; name one of them")]
+    SameKernel {
+        /// One name.
+        name: String,
+        /// The name before it.
+        other: String,
     },
     /// A key is varied twice.
     #[error("--vary {key}: given twice; give all values of a key at once, as in {key}=V1,V2")]
@@ -126,13 +135,27 @@ impl Experiment {
         self.trees.get(name_and_features(variant).0)
     }
 
+    /// A variant by the name of the kernel that a release is, and its features.
+    fn kernel<'a>(&self, variant: &'a str) -> (&'a str, Option<&'a str>) {
+        let (name, features) = name_and_features(variant);
+        let of_release = if self.trees.contains_key(name) { None } else { Variant::of_release(name) };
+        (of_release.map_or(name, |variant| variant.name), features)
+    }
+
     /// What runs with each seed: every variant with every combination of varied values. The first arm is what others are compared
     /// with.
     pub fn arms(&self) -> Result<Vec<Arm>, ExperimentError> {
         for (index, variant) in self.variants.iter().enumerate() {
             let name = self.scenario.present_name(variant);
-            if self.variants[..index].iter().any(|earlier| self.scenario.present_name(earlier) == name) {
-                return Err(ExperimentError::RepeatedVariant { name: name.into() });
+            for earlier in &self.variants[..index] {
+                let other = self.scenario.present_name(earlier);
+                if other == name {
+                    return Err(ExperimentError::RepeatedVariant { name: name.into() });
+                }
+                if self.kernel(other) == self.kernel(name) {
+                    let (name, other) = (name.into(), other.into());
+                    return Err(ExperimentError::SameKernel { name, other });
+                }
             }
         }
         for (index, Varied { key, .. }) in self.varied.iter().enumerate() {

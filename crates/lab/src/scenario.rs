@@ -21,6 +21,7 @@
 //! here with the scenario's name.
 
 mod former;
+mod mistakes;
 mod parse;
 
 pub use parse::{parse_program, wrong_value};
@@ -29,6 +30,7 @@ use crate::applicable_settings::why_not_applicable;
 use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
 use mm::{Series, SettingError};
+use serde::{Deserialize, Deserializer};
 use sim::numa::NumaThreads;
 use sim::{KernelChoice, KernelError, Misfit, Run, TreeKernel, Workload};
 use std::collections::BTreeMap;
@@ -60,7 +62,7 @@ workload::keys! {
         /// Default number of seeds.
         pub seeds: u32 => SEEDS,
         /// Kernel settings that differ from the kernel's defaults.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "settings")]
         pub settings: BTreeMap<String, String>,
         /// Metrics that `compare` shows, by name.
         pub metrics: Vec<String>,
@@ -101,13 +103,28 @@ pub enum ScenarioError {
         /// What the system says.
         error: std::io::Error,
     },
-    /// Not TOML, an unknown or missing key, a value of the wrong kind; the text names line and key.
-    #[error("{place}: {text}")]
+    /// Not TOML, an unknown or missing key, a value of the wrong kind.
+    #[error("{text}")]
     Syntax {
-        /// The file or built-in name.
-        place: String,
-        /// What the parser says.
+        /// File, line, key and what is wrong.
         text: String,
+    },
+    /// Several things are wrong.
+    #[error("{}", list_of_lines(.0))]
+    Several(Vec<ScenarioError>),
+    /// A variant of another series.
+    #[error(
+        "{name} is a variant of series {its}, and what runs here is of series {series}; name one of `mmtwin list variants` in series \
+         {series}, a release, or a scenario of series {its} such as {}",
+        scenario_of(its)
+    )]
+    OtherSeries {
+        /// The variant.
+        name: String,
+        /// The series that has it.
+        its: &'static str,
+        /// The series of the scenario.
+        series: String,
     },
     /// A machine profile is wrong.
     #[error("{place}: {error}")]
@@ -199,6 +216,34 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+fn list_of_lines(errors: &[ScenarioError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A built-in scenario of a series.
+fn scenario_of(series: &str) -> &'static str {
+    let is_of = |text: &str| text.lines().any(|line| line == format!("series = \"{series}\""));
+    // The first is the default of scenarios, which need not name it.
+    let first = SCENARIOS.first().map_or("", |(name, _)| name);
+    SCENARIOS.iter().find(|(_, text)| is_of(text)).map_or(first, |(name, _)| name)
+}
+
+/// Settings as words; a number is one as it is written.
+fn settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a number or a word in quotes")]
+    enum Word {
+        Text(String),
+        Number(i64),
+    }
+    let words = BTreeMap::<String, Word>::deserialize(deserializer)?;
+    let text = |word| match word {
+        Word::Text(text) => text,
+        Word::Number(number) => number.to_string(),
+    };
+    Ok(words.into_iter().map(|(name, word)| (name, text(word))).collect())
+}
+
 fn default_series() -> String {
     Series::PCP.name.into()
 }
@@ -261,6 +306,21 @@ impl Scenario {
         Series::find(&self.series).and_then(|series| series.present_name(variant)).unwrap_or(variant)
     }
 
+    /// The kernel that `variant` names.
+    fn choice(&self, variant: &str) -> Result<KernelChoice, ScenarioError> {
+        KernelChoice::parse(&self.series, variant).map_err(|error| {
+            let KernelError::UnknownVariant { name, .. } = &error else { return error.into() };
+            match Series::ALL.iter().find(|series| series.variant(name).is_some()) {
+                Some(other) => ScenarioError::OtherSeries {
+                    name: name.clone(),
+                    its: other.name,
+                    series: self.series.clone(),
+                },
+                None => error.into(),
+            }
+        })
+    }
+
     /// The run of `variant` with `seed` on `machine`, `changes` being settings beyond the scenario's own.
     pub fn run(
         &self,
@@ -282,7 +342,7 @@ impl Scenario {
         changes: &BTreeMap<String, String>,
     ) -> Result<Run, ScenarioError> {
         let of_base = tree.map(|tree| tree.of_base(variant));
-        let choice = KernelChoice::parse(&self.series, of_base.as_deref().unwrap_or(variant))?;
+        let choice = self.choice(of_base.as_deref().unwrap_or(variant))?;
         let settings = choice.settings(machine.page_size, &self.settings, changes)?;
         for name in changes.keys() {
             if let Some(reason) = why_not_applicable(name, self.workload.kind()) {

@@ -178,7 +178,7 @@ fn impossible_experiments_are_refused_before_anything_runs() {
     assert!(refuse(experiment(&["pcp-base", "pcp-base"], 1)).contains("twice"));
     assert!(refuse(experiment(&[], 1)).contains("at least one"));
     assert!(refuse(experiment(&["pcp-base"], 0)).contains("at least one"));
-    assert!(refuse(experiment(&["patch11"], 1)).contains("patch11: no such variant"));
+    assert!(refuse(experiment(&["patch11"], 1)).contains("patch11 is a variant of series hugetlb"));
     let mut bounds = experiment(&["pcp-base"], 1);
     bounds.changes.insert("vm.percpu_pagelist_high_fraction".into(), "7".into());
     assert!(refuse(bounds).contains("EINVAL"));
@@ -243,7 +243,7 @@ fn samples_are_looked_for_beside_their_scenario_and_read_before_anything_runs() 
             "{error}"
         );
     }
-    let key = "line 15, column 11\n   |\n15 | threads = \"most\"";
+    let key = "line 15: string \"most\", expected";
     let change =
         ("kind = 'samples'\nfile = 'seen.csv'", "kind = 'numa02'\nthreads = \"most\"\nmib = 1\nloops = 1");
     let error = samples(SEEN, change).1.unwrap_err().to_string();
@@ -285,4 +285,17 @@ fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     let error = experiment.sweep(&results, 1, &failing, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("page_fault1, patch1, seed 1") && error.contains("count 1 < 0"), "{error}");
     assert_eq!(read_all(directory.path()).len(), 1);
+}
+
+#[test]
+fn one_kernel_under_two_names_is_refused() {
+    let error = |variants: &[&str]| {
+        let mut experiment = Experiment::of("page_fault1", None).unwrap();
+        experiment.variants = variants.iter().map(|name| name.to_string()).collect();
+        experiment.arms().map(drop).map_err(|error| error.to_string())
+    };
+    let told = error(&["6.18", "mainline-6.18"]).unwrap_err();
+    assert!(told.starts_with("6.18 and mainline-6.18 are the same kernel"), "{told}");
+    assert!(error(&["6.18:pcp.auto_tuning=off", "mainline-6.18:pcp.auto_tuning=off"]).is_err());
+    assert_eq!(error(&["6.12", "6.18", "mainline-6.18:pcp.auto_tuning=off"]), Ok(()));
 }

@@ -1,21 +1,23 @@
 //! From the text of a scenario to a scenario, or to an error that says where and what would be right.
 //!
 //! ```text
-//!   text ─► serde ─► Scenario ─► bounds of each number ─► what goes together ─► names of machines, variants, metrics
+//!   text ─► serde ─► Scenario ─► bounds of each number, what goes together, names of machines, variants, metrics: all that is wrong
 //!             │
-//!             └ refuses: a number that is too large for its type? then what the key takes; else what serde says
+//!             └ refuses: all keys and numbers that are wrong (mistakes.rs); if there are none, what serde says in other words
 //! ```
 
 use super::former::present_form;
+use super::mistakes::{Mistake, in_own_words, mistakes, shown};
 use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
 use machine::profile::line_of;
 use machine::{PageSize, WrongValue};
+use mm::Series;
 use sim::metric::{METRICS, Metric};
-use sim::{KernelChoice, KernelError, Workload};
+use sim::{KernelChoice, Workload};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
-use workload::keys::{Numbers, Takes, Value, below};
+use workload::keys::{Takes, Value};
 use workload::threads::ProgramSpec;
 
 /// What is wrong with the keys of a table that has a kind, with their places.
@@ -46,64 +48,6 @@ fn place_in_workload(text: &str) -> Option<toml::de::Error> {
     Some(error)
 }
 
-/// Longer values are cut in errors.
-const SHOWN: usize = 60;
-
-/// A value as an error shows it.
-fn shown(value: &str) -> String {
-    match value.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &value[..end]),
-        None => value.into(),
-    }
-}
-
-/// What is wrong with a number as it is written, if its key does not take it.
-fn wrong_number(value: &DeValue, key: &str, takes: &Numbers) -> Option<WrongValue> {
-    let (written, number, is_whole) = match value {
-        DeValue::Integer(integer) => {
-            let number = i128::from_str_radix(integer.as_str(), integer.radix());
-            // What 128 bits cannot hold is outside of all bounds.
-            (integer.to_string(), number.map_or(f64::INFINITY, |number| number as f64), true)
-        }
-        DeValue::Float(float) => (float.to_string(), float.as_str().parse().unwrap_or(f64::NAN), false),
-        DeValue::Table(figure) => return wrong_number(figure.get("value")?.get_ref(), key, takes),
-        DeValue::Array(values) => {
-            let mut values = values.iter().enumerate();
-            return values
-                .find_map(|(at, value)| wrong_number(value.get_ref(), &format!("{key}[{at}]"), takes));
-        }
-        _ => return None,
-    };
-    let is_right = takes.bounds.contain(number) && (is_whole || !takes.whole);
-    (!is_right).then(|| takes.refuse(key, shown(&written)))
-}
-
-/// The first number of a value that its key does not take.
-fn first_wrong_number(value: &DeValue, key: &str, takes: Takes) -> Option<WrongValue> {
-    if let DeValue::Array(values) = value
-        && !matches!(takes, Takes::Number(_))
-    {
-        let mut values = values.iter().enumerate();
-        return values
-            .find_map(|(at, value)| first_wrong_number(value.get_ref(), &format!("{key}[{at}]"), takes));
-    }
-    match takes {
-        Takes::NoNumber => None,
-        Takes::Number(takes) => wrong_number(value, key, &takes),
-        Takes::Table(keys) => {
-            let table = value.as_table()?;
-            keys.iter().find_map(|known| {
-                first_wrong_number(table.get(known.name)?.get_ref(), &below(key, known.name), known.takes)
-            })
-        }
-        Takes::Kinds(kinds) => {
-            let kind = value.as_table()?.get("kind")?.get_ref().as_str()?;
-            let (_, takes) = kinds.iter().find(|(known, _)| *known == kind)?;
-            first_wrong_number(value, key, *takes)
-        }
-    }
-}
-
 /// The error for a wrong value in `text`, with its line where the key stands there; `place` is what the text is called.
 pub fn wrong_value(place: &str, text: &str, wrong: WrongValue) -> ScenarioError {
     let WrongValue { key, value, expected } = wrong;
@@ -118,22 +62,37 @@ pub fn parse_program(place: &str, text: &str) -> Result<ProgramSpec, ScenarioErr
         Ok(program) => return program.check().map(|()| program).map_err(refuse),
         Err(error) => error,
     };
-    let Ok(document) = DeTable::parse(text) else {
-        return Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() });
-    };
+    let Ok(document) = DeTable::parse(text) else { return Err(syntax(place, text, &error)) };
     let table = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
-    if let Some(number) = first_wrong_number(table.get_ref(), "", ProgramSpec::TAKES) {
-        return Err(refuse(number));
+    one_or_several(of_text(place, text, ProgramSpec::TAKES))?;
+    Err(syntax(place, text, &place_in(table, ProgramSpec::error_in).unwrap_or(error)))
+}
+
+/// What the parser says of a text.
+fn syntax(place: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
+    ScenarioError::Syntax { text: in_own_words(place, text, error) }
+}
+
+/// All keys and numbers of a text that are wrong.
+fn of_text(place: &str, text: &str, takes: Takes) -> Vec<ScenarioError> {
+    let located = |mistake: &Mistake| ScenarioError::Syntax { text: mistake.located(place, text) };
+    let mut all = mistakes(text, takes);
+    all.sort_by_key(|mistake| mistake.line(text));
+    all.iter().map(located).collect()
+}
+
+/// Some errors as one; none if there are none.
+fn one_or_several(mut errors: Vec<ScenarioError>) -> Result<(), ScenarioError> {
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(ScenarioError::Several(errors)),
     }
-    let mut error = place_in(table, ProgramSpec::error_in).unwrap_or(error);
-    error.set_input(Some(text));
-    Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() })
 }
 
 impl Scenario {
     /// Reads and checks a scenario; `place` is named in errors.
     pub fn parse(place: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let refused = |wrong: WrongValue| Err(wrong_value(place, text, wrong));
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {
@@ -141,50 +100,59 @@ impl Scenario {
                     let expected = format!(
                         "`host` since programs can run side by side. As it is written now:\n\n{present}"
                     );
-                    return refused(WrongValue::new("workload.kind", "paging", expected));
+                    let wrong = WrongValue::new("workload.kind", "paging", expected);
+                    return Err(wrong_value(place, text, wrong));
                 }
-                let document = DeTable::parse(text).map(|document| DeValue::Table(document.into_inner()));
-                let number = document.ok().and_then(|all| first_wrong_number(&all, "", Scenario::TAKES));
-                if let Some(number) = number {
-                    return refused(number);
-                }
-                let error = place_in_workload(text).unwrap_or(error);
-                return Err(ScenarioError::Syntax { place: place.into(), text: error.to_string() });
+                one_or_several(of_text(place, text, Scenario::TAKES))?;
+                return Err(syntax(place, text, &place_in_workload(text).unwrap_or(error)));
             }
         };
-        if let Err(error) = scenario.check_bounds("").and_then(|()| scenario.workload.check()) {
-            return refused(error);
-        }
-        if scenario.metrics.is_empty() {
-            let expected = "at least one of those that `mmtwin list metrics` shows";
-            return refused(WrongValue::new("metrics", "[]", expected));
-        }
-        let asked = |error: ScenarioError| {
-            let key = match error {
-                ScenarioError::UnknownMachine { .. } => "machine",
-                ScenarioError::Kernel(KernelError::UnknownSeries { .. }) => "series",
-                _ => "variants",
-            };
-            ScenarioError::Asked { place: place.into(), key, error: Box::new(error) }
-        };
-        let machine = &scenario.machine;
-        if !is_path(machine) && machine != THIS_MACHINE && !machine_names().any(|known| known == machine) {
-            return Err(asked(ScenarioError::UnknownMachine { name: machine.clone() }));
-        }
-        for variant in &scenario.variants {
-            let choice =
-                KernelChoice::parse(&scenario.series, variant).map_err(|error| asked(error.into()))?;
-            // On which machine it will run is not known yet.
-            let check =
-                |&size: &PageSize| choice.settings(size, &scenario.settings, &BTreeMap::new()).is_ok();
-            if !PageSize::ALL.iter().any(check) {
-                choice.settings(PageSize::Kib4, &scenario.settings, &BTreeMap::new())?;
-            }
-        }
-        if let Some(wrong) = wrong_metric(&scenario) {
-            return refused(wrong);
-        }
+        one_or_several(scenario.wrong(place, text))?;
         Ok(scenario)
+    }
+
+    /// What is wrong with a scenario that could be read.
+    fn wrong(&self, place: &str, text: &str) -> Vec<ScenarioError> {
+        let refused = |wrong: WrongValue| wrong_value(place, text, wrong);
+        let asked = |key, error| ScenarioError::Asked { place: place.into(), key, error: Box::new(error) };
+        let mut errors = Vec::new();
+        errors.extend(self.check_bounds("").and_then(|()| self.workload.check()).err().map(refused));
+        if self.metrics.is_empty() {
+            let expected = "at least one of those that `mmtwin list metrics` shows";
+            errors.push(refused(WrongValue::new("metrics", "[]", expected)));
+        }
+        let machine = &self.machine;
+        if !is_path(machine) && machine != THIS_MACHINE && !machine_names().any(|known| known == machine) {
+            errors.push(asked("machine", ScenarioError::UnknownMachine { name: machine.clone() }));
+        }
+        for variant in &self.variants {
+            let key = if Series::find(&self.series).is_some() { "variants" } else { "series" };
+            match self.choice(variant) {
+                Err(error) => errors.push(asked(key, error)),
+                Ok(choice) => {
+                    errors.extend(self.wrong_setting(&choice).map(|error| asked("settings", error)))
+                }
+            }
+        }
+        errors.extend(wrong_metric(self).map(refused));
+        // One wrong series or setting is wrong of each variant.
+        let mut told: Vec<String> = Vec::new();
+        errors.retain(|error| {
+            let text = error.to_string();
+            let is_new = !told.contains(&text);
+            told.push(text);
+            is_new
+        });
+        errors
+    }
+
+    /// What no machine could take of the settings; on which it will run is not known yet.
+    fn wrong_setting(&self, choice: &KernelChoice) -> Option<ScenarioError> {
+        let check = |&size: &PageSize| choice.settings(size, &self.settings, &BTreeMap::new());
+        match PageSize::ALL.iter().any(|size| check(size).is_ok()) {
+            true => None,
+            false => check(&PageSize::Kib4).err().map(ScenarioError::from),
+        }
     }
 }
 
