@@ -12,7 +12,7 @@
 
 pub mod varied;
 
-use crate::results::{DescribedRun, Record, Results, ResultsError};
+use crate::results::{Record, Results, ResultsError};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
 use mm::series::Variant;
@@ -233,8 +233,8 @@ pub struct Makers<'a> {
     pub elsewhere: &'a Elsewhere<'a>,
 }
 
-/// Makes those of `runs`, which all have the same workload, that `results` does not have, on `jobs` threads, and stores each as it
-/// ends. Returns all records in the order of the runs.
+/// Makes those of `runs` that `results` does not have, on `jobs` threads, and stores each as it ends. Returns all records in the
+/// order of the runs.
 pub fn make_all(
     runs: &[Run],
     results: &Results,
@@ -242,30 +242,49 @@ pub fn make_all(
     makers: &Makers,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Record>, ExperimentError> {
-    let described = results.describe(runs)?;
-    let make = |(run, described): (&Run, &DescribedRun)| {
-        if let Some(record) = results.get(described)? {
-            progress(Progress::Known(run));
-            return Ok(record);
+    let made = |run: &Run| make_or_get(run, results, makers, progress);
+    each(runs.len(), jobs, &|at| made(&runs[at]))
+}
+
+/// The record of a run: from `results`, or made and stored there.
+pub fn make_or_get(
+    run: &Run,
+    results: &Results,
+    makers: &Makers,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Record, ExperimentError> {
+    let described = results.describe_one(run)?;
+    if let Some(record) = results.get(&described)? {
+        progress(Progress::Known(run));
+        return Ok(record);
+    }
+    let run_progress = RunProgress::default();
+    progress(Progress::Begun(run, &run_progress));
+    let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
+    let record = match run.tree {
+        None => results.keep(&described, &make_one(run, &run_progress, makers.simulate)?)?,
+        Some(_) => {
+            (makers.elsewhere)(run).map_err(failed)?;
+            let gone = || failed(RunError::Process("its process ended without a result".into()));
+            results.stored(&described)?.ok_or_else(gone)?
         }
-        let run_progress = RunProgress::default();
-        progress(Progress::Begun(run, &run_progress));
-        let failed = |error| ExperimentError::Run { run: Box::new(run.clone()), error: Box::new(error) };
-        let record = match run.tree {
-            None => results.keep(described, &make_one(run, &run_progress, makers.simulate)?)?,
-            Some(_) => {
-                (makers.elsewhere)(run).map_err(failed)?;
-                let gone = || failed(RunError::Process("its process ended without a result".into()));
-                results.stored(described)?.ok_or_else(gone)?
-            }
-        };
-        progress(Progress::Made(&record));
-        Ok(record)
     };
-    threads(jobs, runs.len())?.install(|| {
-        // Runs are taken one at a time from the front, so that the first variants are complete first.
-        runs.par_iter().zip(&described).with_max_len(1).map(make).collect()
-    })
+    progress(Progress::Made(&record));
+    Ok(record)
+}
+
+/// Does so many pieces of work on `jobs` threads, each of which takes the next piece, so that the first are done first. Returns what
+/// they come to in their order, or an error of one of them.
+pub fn each<T: Send>(
+    pieces: usize,
+    jobs: usize,
+    work: &(dyn Fn(usize) -> Result<T, ExperimentError> + Sync),
+) -> Result<Vec<T>, ExperimentError> {
+    let work = |at| work(at).map(|result| (at, result));
+    let mut done: Vec<(usize, T)> = threads(jobs, pieces)?
+        .install(|| (0..pieces).par_bridge().map(work).collect::<Result<_, ExperimentError>>())?;
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// A pool of `jobs` threads, but no more than there are pieces of work.

@@ -11,8 +11,11 @@ use super::ResultsError;
 use super::summary::Summary;
 use serde::Serialize;
 use sim::{Run, Workload};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use twox_hash::XxHash3_128;
 
 /// The XXH3 hash of `bytes` as 32 hexadecimal digits.
@@ -68,17 +71,34 @@ impl<'a> DescribedRun<'a> {
     }
 }
 
-/// The hash of the recordings that a workload replays, if any.
-pub(super) fn recorded_files(workload: &Workload) -> Result<Option<String>, ResultsError> {
-    let mut workload = workload.clone();
-    let (_, paths) = workload.recorded_files_mut();
-    if paths.is_empty() {
-        return Ok(None);
+/// The hashes of recordings, by their paths: a file that many runs replay is read once.
+#[derive(Debug, Default)]
+pub(super) struct Recorded(Mutex<BTreeMap<Vec<PathBuf>, String>>);
+
+impl Recorded {
+    /// The hash of the recordings that a workload replays, if any.
+    pub fn hash(&self, workload: &Workload) -> Result<Option<String>, ResultsError> {
+        let mut workload = workload.clone();
+        let (_, paths) = workload.recorded_files_mut();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        // A hash that panicked was not entered.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = known.get(&*paths) {
+            return Ok(Some(hash.clone()));
+        }
+        let hash = hash_of_files(paths)?;
+        known.insert(paths.to_vec(), hash.clone());
+        Ok(Some(hash))
     }
+}
+
+fn hash_of_files(paths: &[PathBuf]) -> Result<String, ResultsError> {
     let (mut hash, mut buffer) = (XxHash3_128::new(), vec![0; 1 << 20]);
     for path in paths {
         let io = |error| ResultsError::Recorded { path: path.clone(), error };
-        let mut file = File::open(&path).map_err(io)?;
+        let mut file = File::open(path).map_err(io)?;
         let mut bytes = 0;
         loop {
             let read = file.read(&mut buffer).map_err(io)?;
@@ -91,5 +111,5 @@ pub(super) fn recorded_files(workload: &Workload) -> Result<Option<String>, Resu
         // The boundaries between files are part of the hash.
         hash.write(&bytes.to_le_bytes());
     }
-    Ok(Some(format!("{:032x}", hash.finish_128())))
+    Ok(format!("{:032x}", hash.finish_128()))
 }

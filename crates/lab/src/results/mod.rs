@@ -47,6 +47,7 @@ pub(crate) use table::write_table;
 
 use bytes::Bytes;
 use file::StoredRun;
+use identity::Recorded;
 use pack::Packs;
 use sim::Run;
 use sim::outcome::Outcome;
@@ -59,6 +60,7 @@ pub struct Results {
     directory: PathBuf,
     program: Program,
     afresh: bool,
+    recorded: Recorded,
     /// Read when a run has no file of its own.
     packs: OnceLock<Packs>,
 }
@@ -67,7 +69,13 @@ impl Results {
     /// Opens the results in `directory`, which need not exist; `program` is the one that makes runs.
     pub fn open(directory: &Path, program: Program) -> Result<Results, ResultsError> {
         directory::require_directory(directory)?;
-        Ok(Results { directory: directory.into(), program, afresh: false, packs: OnceLock::new() })
+        Ok(Results {
+            directory: directory.into(),
+            program,
+            afresh: false,
+            recorded: Recorded::default(),
+            packs: OnceLock::new(),
+        })
     }
 
     /// Ignores existing results: every run that is asked for is made again and replaces the stored one. Other
@@ -76,15 +84,30 @@ impl Results {
         Results { afresh: true, ..self }
     }
 
+    /// The same directory, where existing results are ignored as [`Results::afresh`] says.
+    pub fn again(&self) -> Results {
+        Results {
+            directory: self.directory.clone(),
+            program: self.program.clone(),
+            afresh: true,
+            recorded: Recorded::default(),
+            packs: OnceLock::new(),
+        }
+    }
+
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Computes the identities of `runs`, which all have the same workload.
+    /// Computes the identities of `runs`. What recordings hold is read once, when a run first replays them.
     pub fn describe<'a>(&self, runs: &'a [Run]) -> Result<Vec<DescribedRun<'a>>, ResultsError> {
-        let Some(first) = runs.first() else { return Ok(Vec::new()) };
-        let recorded = identity::recorded_files(&first.workload)?;
-        Ok(runs.iter().map(|run| DescribedRun::new(run, &self.program.build, recorded.as_deref())).collect())
+        runs.iter().map(|run| self.describe_one(run)).collect()
+    }
+
+    /// Computes the identity of a run.
+    pub fn describe_one<'a>(&self, run: &'a Run) -> Result<DescribedRun<'a>, ResultsError> {
+        let recorded = self.recorded.hash(&run.workload)?;
+        Ok(DescribedRun::new(run, &self.program.build, recorded.as_deref()))
     }
 
     /// The record of a run, if it is stored.

@@ -112,7 +112,7 @@ fn a_small_run_takes_at_most_8_kib() {
 }
 
 fn identity(run: &Run, build: &str) -> String {
-    let recorded = super::identity::recorded_files(&run.workload).unwrap();
+    let recorded = super::identity::Recorded::default().hash(&run.workload).unwrap();
     DescribedRun::new(run, build, recorded.as_deref()).identity().into()
 }
 
