@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::{change, number, percent};
 use crate::run::{notes, title};
-use crate::sweep::{self, Made};
+use crate::runner::{self, Made};
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use clap::ValueEnum;
@@ -120,7 +120,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     check_name(&question.scenario)?;
     let mut total = Made::default();
     let mut make = |stage: Stage, runs: &[Run]| -> Result<Vec<Record>, Failure> {
-        let made = sweep::make(runs, &arguments.sweep, &format!("{}: ", stage.name()))?;
+        let made = runner::make(runs, &arguments.sweep, &format!("{}: ", stage.name()))?;
         total.runs += made.runs;
         total.known += made.known;
         total.seconds += made.seconds;

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::percent;
 use crate::plot::{self, Chart, Line, PlotFile};
-use crate::sweep;
+use crate::runner;
 use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::threads;
@@ -169,7 +169,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         terminal::print(&grid(&policies, &sizes, &points).render())?;
     }
     if let Some(directory) = &arguments.results {
-        rulers::write_parquet(directory, &trace, &sweep::program(), &sequence, arguments.sample, &points)?;
+        rulers::write_parquet(directory, &trace, &runner::program(), &sequence, arguments.sample, &points)?;
     }
     if let Some(plot) = &arguments.plot {
         let name = Path::new(&trace).file_name().unwrap_or_default().to_string_lossy();

@@ -5,7 +5,7 @@ use crate::completion;
 use crate::failure::Failure;
 use crate::json;
 use crate::number::{number, percent};
-use crate::sweep::sweep;
+use crate::runner::sweep;
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
 use lab::experiment::Experiment;

@@ -3,7 +3,7 @@
 use crate::arguments::RESULTS;
 use crate::failure::Failure;
 use crate::json;
-use crate::sweep::program;
+use crate::runner::program;
 use crate::table::Grid;
 use crate::terminal;
 use lab::results::{Compacted, Entry, Listing, Program, ResultsError, Summary, compact, list};

@@ -10,7 +10,7 @@
 
 use crate::failure::Failure;
 use crate::kernel;
-use crate::sweep::program;
+use crate::runner::program;
 use anyhow::{Context, anyhow};
 use kernel_tree::{Asked, Decision, Note, Stored, Whose};
 use lab::results::Results;

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::number::number;
 use crate::plot::{Chart, Line, PlotFile};
-use crate::sweep::sweep;
+use crate::runner::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, controls, findings};

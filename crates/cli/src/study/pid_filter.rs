@@ -4,7 +4,7 @@ use super::{Arguments, Ground};
 use crate::failure::Failure;
 use crate::json;
 use crate::number::change;
-use crate::sweep::sweep;
+use crate::runner::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::pid_filter::{Arm, Cell, arms, cells};

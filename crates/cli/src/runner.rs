@@ -8,7 +8,7 @@ use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::applicable_features::without_effect;
-use lab::experiment::{Experiment, Makers, Progress, make_all};
+use lab::experiment::{Experiment, ExperimentError, Makers, Progress, make_all};
 use lab::results::{Program, Record, Results};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -112,15 +112,40 @@ impl Made {
     }
 }
 
-/// Makes runs of one workload, except for those whose results are already in the results directory. The display says `stage`
-/// before each.
+/// Makes runs, except for those whose results are already in the results directory. The display says `stage` before each.
 pub fn make(runs: &[Run], arguments: &SweepArguments, stage: &str) -> Result<Made, Failure> {
+    let watched = watch(runs.len(), arguments, stage, &|results, makers, progress| {
+        make_all(runs, results, arguments.jobs(), makers, progress)
+    })?;
+    let Watched { result: records, known, seconds } = watched;
+    Ok(Made { records, runs: runs.len(), known, seconds })
+}
+
+/// What makes runs, each by `make_or_get`.
+pub type Work<'a, T> =
+    dyn Fn(&Results, &Makers, &(dyn Fn(Progress) + Sync)) -> Result<T, ExperimentError> + 'a;
+
+/// What work came to that was watched.
+pub struct Watched<T> {
+    pub result: T,
+    /// How many runs had results already.
+    pub known: usize,
+    pub seconds: f64,
+}
+
+/// Has `work` make so many runs, and shows how far it is.
+pub fn watch<T>(
+    runs: usize,
+    arguments: &SweepArguments,
+    stage: &str,
+    work: &Work<T>,
+) -> Result<Watched<T>, Failure> {
     let directory = &arguments.results;
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
     let latest = Latest::default();
     let known = Arc::new(AtomicUsize::new(0));
-    let bar = bar_of(runs.len(), latest.clone(), known.clone())?;
+    let bar = bar_of(runs, latest.clone(), known.clone())?;
     let lines = Lines::of(&bar, {
         let (latest, known) = (latest.clone(), known.clone());
         move |bar| {
@@ -130,8 +155,7 @@ pub fn make(runs: &[Run], arguments: &SweepArguments, stage: &str) -> Result<Mad
             format!("{}  {}  virtual time {seconds:.1} s, left {left}", progress::runs(bar), bar.message())
         }
     });
-    let sweep =
-        Arc::new(Sweep { bar, directory: directory.clone(), runs: runs.len(), kept: AtomicUsize::new(0) });
+    let sweep = Arc::new(Sweep { bar, directory: directory.clone(), runs, kept: AtomicUsize::new(0) });
     watch_for_interruption(&sweep)?;
     let began = Instant::now();
     let progress = |progress: Progress| match progress {
@@ -148,11 +172,11 @@ pub fn make(runs: &[Run], arguments: &SweepArguments, stage: &str) -> Result<Mad
     };
     let elsewhere = |run: &Run| kernel::process::make(run, directory);
     let makers = Makers { simulate: &sim::run_noting, elsewhere: &elsewhere };
-    let made = make_all(runs, &results, arguments.jobs(), &makers, &progress);
+    let made = work(&results, &makers, &progress);
     drop(lines);
     sweep.bar.finish_and_clear();
     let known = known.load(Ordering::Relaxed);
-    Ok(Made { records: made?, runs: runs.len(), known, seconds: began.elapsed().as_secs_f64() })
+    Ok(Watched { result: made?, known, seconds: began.elapsed().as_secs_f64() })
 }
 
 /// The sweep that Ctrl-C interrupts; a command that makes several sweeps replaces it each time.
