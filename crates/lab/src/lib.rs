@@ -3,6 +3,7 @@
 //! ```text
 //!   scenario (TOML) ─► Run (variant, seed, machine, settings) ─ sim ─► Outcome
 //!   experiment: variants x seeds, all cores ─► results (directory) ─► comparison, published tables
+//!   scenarios x values of settings ─► sweep: which point to choose, what it gains, what it costs
 //!   two kernels ─► explain: players, releases, shares ─► what moved a metric
 //!   trace of accesses ─► rulers: policies x memory sizes ─► miss-ratio curves
 //! ```
@@ -23,3 +24,4 @@ pub mod scenario;
 pub mod sensitivity;
 pub mod statistics;
 pub mod study;
+pub mod sweep;

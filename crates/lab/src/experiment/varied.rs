@@ -103,10 +103,20 @@ impl Varied {
         if let Some(at) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
             return Err(wrong(&format!("each value once; {} is there twice", values[at])));
         }
-        let level = |value: &&str| -> Result<Level, E> {
-            Ok(Level { value: value.to_string(), change: LevelChange::of(key, value, load_machine)? })
+        Varied::of(key, &values, load_machine)
+    }
+
+    /// A key with these values, each given once.
+    pub fn of<E: From<ScenarioError>>(
+        key: &str,
+        values: &[impl AsRef<str>],
+        load_machine: &dyn Fn(&str) -> Result<Profile, E>,
+    ) -> Result<Varied, E> {
+        let level = |value: &str| -> Result<Level, E> {
+            Ok(Level { value: value.into(), change: LevelChange::of(key, value, load_machine)? })
         };
-        Ok(Varied { key: key.into(), levels: values.iter().map(level).collect::<Result<_, _>>()? })
+        let levels = values.iter().map(|value| level(value.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Varied { key: key.into(), levels })
     }
 }
 
@@ -267,7 +277,7 @@ fn with_key<T: Serialize + DeserializeOwned>(content: &T, key: &str, new: &toml:
 }
 
 /// All arms of `base` with these variants: by variant, then by the levels of each key.
-pub(super) fn arms(base: &Arm, variants: &[String], varied: &[Varied]) -> Result<Vec<Arm>, ScenarioError> {
+pub(crate) fn arms(base: &Arm, variants: &[String], varied: &[Varied]) -> Result<Vec<Arm>, ScenarioError> {
     let mut arms: Vec<Arm> = variants
         .iter()
         .map(|variant| Arm {

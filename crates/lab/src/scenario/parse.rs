@@ -154,6 +154,20 @@ impl Scenario {
             false => check(&PageSize::Kib4).err().map(ScenarioError::from),
         }
     }
+
+    /// The programs that have metrics of their own.
+    fn programs(&self) -> Vec<&str> {
+        match &self.workload {
+            Workload::Host(host) => host.reported(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether its runs may have a metric.
+    pub fn may_measure(&self, metric: &Metric) -> bool {
+        let is_of_a_program = || metric.program().is_none_or(|name| self.programs().contains(&name));
+        metric.why_not_measured(self.workload.kind()).is_none() && is_of_a_program()
+    }
 }
 
 /// A metric of a scenario that none of its runs could have.
@@ -171,12 +185,8 @@ fn wrong_metric(scenario: &Scenario) -> Option<WrongValue> {
         let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
         return Some(WrongValue::new("metrics", metric, expected));
     }
-    let programs = match &scenario.workload {
-        Workload::Host(host) => host.reported(),
-        _ => Vec::new(),
-    };
-    let is_of_another = |metric: &Metric| metric.program().is_some_and(|name| !programs.contains(&name));
-    let known = |name: &String| Metric::find(name).is_none_or(|metric| !is_of_another(&metric));
+    let programs = scenario.programs();
+    let known = |name: &String| Metric::find(name).is_none_or(|metric| scenario.may_measure(&metric));
     if let Some(metric) = scenario.metrics.iter().find(|name| !known(name)) {
         let expected = format!("METRIC@PROGRAM with one of {}", list(programs.iter().copied()));
         return Some(WrongValue::new("metrics", metric, expected));
