@@ -158,3 +158,82 @@ fn record(variant: &str, metric: &Metric, summary: &MetricSummary) -> [String; 7
         if is_marked(summary) { MARK.into() } else { none() },
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::statistics::change;
+    use sim::metric::{
+        ALLOC_P99, ALLOC_ZONE, BUILD_TIME, FREE_HIGH, LOCK, MEMORY_MAX, PCP_END, PCP_MAX, ZONE_LOCK,
+    };
+    use std::collections::BTreeMap;
+
+    const METRICS: [Metric; 9] =
+        [BUILD_TIME, ZONE_LOCK, LOCK, FREE_HIGH, ALLOC_ZONE, PCP_MAX, PCP_END, MEMORY_MAX, ALLOC_P99];
+
+    /// A variant whose metrics are so many times those of a kernel build.
+    fn variant(name: &str, times: f64) -> VariantSummary {
+        let base = [8.9451, 43.1656, 43.6773, 736.3, 22_186_467.0, 211.09, 102.4, 4442.2, 529_268.7];
+        let metrics = METRICS.iter().zip(base).map(|(metric, base)| {
+            let first = [0.99, 1.0, 1.01].map(|seed| base * seed);
+            let values = [0.985, 1.0, 1.02].map(|seed| base * seed * times);
+            let summary = MetricSummary {
+                mean: values[1],
+                interval: None,
+                values: values.into(),
+                change: (times != 1.0).then(|| change(&first, &values)),
+                verdict: None,
+            };
+            (metric.name.to_string(), summary)
+        });
+        let metrics: BTreeMap<String, MetricSummary> = metrics.collect();
+        VariantSummary {
+            name: name.into(),
+            variant: name.into(),
+            levels: BTreeMap::new(),
+            metrics,
+            cpu_seconds: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn many_variants_of_many_metrics_fit_every_width() {
+        let variants: Vec<VariantSummary> =
+            (0..13).map(|at| variant(&format!("mainline-6.{at}"), 1.0 + f64::from(at) / 2.0)).collect();
+        let shown = Shown {
+            variants: variants.iter().collect(),
+            metrics: METRICS.into(),
+            equal: Vec::new(),
+            empty: Vec::new(),
+            unchanged: Vec::new(),
+        };
+        for width in [60, 80, 100, 120, 200] {
+            let text = table(&shown, "", width);
+            assert!(widest(&text) <= width, "{width}:\n{text}");
+        }
+        // Of the 13 variants of `kbuild` nine differ from the one before; with the sentences around it, some 16 lines, that is
+        // less than 60.
+        let nine = Shown { variants: variants.iter().take(9).collect(), ..shown.clone() };
+        let lines = table(&nine, "", 120).lines().count();
+        assert!(lines <= 40, "{lines}");
+        let records = records(&shown);
+        assert_eq!(records.lines().count(), 1 + 13 * 9);
+        assert!(records.lines().all(|line| line.split("  ").filter(|field| !field.is_empty()).count() == 7));
+    }
+
+    #[test]
+    fn two_variants_are_two_columns() {
+        let variants = [variant("6.12", 1.0), variant("6.18", 6.0)];
+        let shown = Shown {
+            variants: variants.iter().collect(),
+            metrics: METRICS.into(),
+            equal: Vec::new(),
+            empty: Vec::new(),
+            unchanged: Vec::new(),
+        };
+        let text = table(&shown, "", 80);
+        assert_eq!(text.lines().count(), 2 + METRICS.len(), "{text}");
+        let pcp = text.lines().find(|line| line.contains("in PCP, maximum")).unwrap();
+        assert!(pcp.contains("211 MiB") && pcp.contains("1267 MiB") && pcp.contains("6.01x ±"), "{pcp}");
+    }
+}
