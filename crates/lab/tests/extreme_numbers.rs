@@ -111,7 +111,7 @@ fn name(key: &str) -> &str {
 
 /// Whether an error identifies the key: by its name, or by its line if the type is wrong.
 fn names(error: &str, key: &str) -> bool {
-    error.contains(name(key)) || error.contains("TOML parse error at line")
+    error.contains(name(key)) || error.contains("TOML parse error at line") || error.contains(": line ")
 }
 
 /// The text with another number.
