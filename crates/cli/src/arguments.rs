@@ -171,6 +171,18 @@ impl ScenarioArguments {
         self.changes.system.machine.is_some()
     }
 
+    /// Whether variants were named.
+    pub fn has_variants(&self) -> bool {
+        self.variants.is_some()
+    }
+
+    /// Whether settings or writes were given.
+    pub fn has_changes(&self) -> bool {
+        let WriteArguments { writes, fail_alloc, fail_rate } = &self.changes.writes;
+        let has_writes = !writes.is_empty() || fail_alloc.is_some() || fail_rate.is_some();
+        has_writes || !self.changes.system.settings.is_empty()
+    }
+
     /// What was named as scenario.
     pub fn name(&self) -> &str {
         &self.scenario

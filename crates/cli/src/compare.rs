@@ -108,7 +108,7 @@ pub struct ViewArguments {
 }
 
 /// A clap value parser for a percentage such as `1%`, `0.5 %` or `1`; the result is a fraction.
-fn parse_percent(text: &str) -> Result<f64, String> {
+pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
     let percent = number.filter(|percent| (0.0..=1000.0).contains(percent));
     percent

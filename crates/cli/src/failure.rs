@@ -8,6 +8,7 @@ use lab::published::TablesError;
 use lab::results::ResultsError;
 use lab::rulers::{CurveError, SequenceError};
 use lab::scenario::ScenarioError;
+use lab::sweep::SweepError;
 use live::qemu::QemuError;
 use live::record::RecordError;
 use live::rollback::GuardError;
@@ -120,6 +121,13 @@ impl Origin {
         }
     }
 
+    fn of_sweep(error: &SweepError) -> Origin {
+        match error {
+            SweepError::Experiment(error) => Origin::of_experiment(error),
+            _ => Origin::Input,
+        }
+    }
+
     fn of_calibration(error: &CalibrationError) -> Origin {
         Origin::input_if(!matches!(error, CalibrationError::Run(_) | CalibrationError::OutOfReach { .. }))
     }
@@ -185,6 +193,7 @@ macro_rules! failures {
 failures! {
     ScenarioError => |_| Origin::Input,
     ExplainError => |_| Origin::Input,
+    SweepError => Origin::of_sweep,
     StoredError => |_| Origin::Input,
     TablesError => |_| Origin::Input,
     TraceError => |_| Origin::Input,

@@ -32,6 +32,7 @@ mod runner;
 mod sensitivity;
 mod series;
 mod study;
+mod sweep;
 mod table;
 mod terminal;
 mod this_machine;
@@ -59,6 +60,7 @@ Examples:
   mmtwin compare numa01                       NUMA balancing of threads on two nodes
   mmtwin compare speedometer                  a browser benchmark with and without large folios
   mmtwin explain kbuild --from 6.6 --to 6.12  which change between two kernels moved build time
+  mmtwin sweep fleet.toml                     which value of a setting to choose, its gain, its price
   mmtwin kernel add my-patch --tree ~/linux   a kernel tree as a variant
   mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
   mmtwin replay build.parquet                 the same allocations in the twin
@@ -78,6 +80,7 @@ enum Command {
     Run(run::Arguments),
     Compare(compare::Arguments),
     Explain(explain::Arguments),
+    Sweep(sweep::Arguments),
     Kernel(kernel::Arguments),
     Published(published::Arguments),
     Calibrate(calibrate::Arguments),
@@ -142,6 +145,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Sweep(arguments) => sweep::execute(&arguments),
         Command::Kernel(arguments) => kernel::execute(&arguments),
         Command::DecideRun(arguments) => kernel::process::execute(&arguments),
         Command::DecideDiff(arguments) => kernel::diff::execute_child(&arguments),

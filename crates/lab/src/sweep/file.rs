@@ -17,7 +17,7 @@
 //! "vm.percpu_pagelist_high_fraction" = [0, 8, 64]
 //! ```
 //!
-//! Its schema, `schemas/sweep-file.schema.json`, is generated from the types below; unknown keys are refused with those that there are.
+//! Unknown keys are refused with those that there are, and with the one that is meant.
 
 use super::SweepError;
 use super::plan::Method;

@@ -1,0 +1,214 @@
+//! From the command line, or from a sweep file, to the sweep that is to be made.
+
+use super::Arguments;
+use crate::arguments::{self, Asked, present_names};
+use crate::compare::RELEVANT;
+use crate::failure::Failure;
+use crate::kernel;
+use lab::experiment::varied::Varied;
+use lab::scenario::{Scenario, ScenarioError};
+use lab::sweep::file::{MemberSpec, SweepFile, is_sweep};
+use lab::sweep::fleet::{Fleet, Member, axes};
+use lab::sweep::goals::{Constraint, Direction, Goal, check_together, own_goal};
+use lab::sweep::plan::{Design, Method, Size};
+use lab::sweep::space::Axis;
+use lab::sweep::{Shorten, Sweep, SweepError};
+use sim::name_and_features;
+use std::path::Path;
+
+/// Values into which a range is split if nobody says how many.
+const POINTS: usize = 5;
+/// Seeds that tell what the choice gains; with eight, intervals are Student's.
+const HELD_OUT: u32 = 8;
+/// The least number of seeds that choose: fewer cannot tell points apart.
+const SEEDS: u32 = 3;
+
+/// What is asked for, wherever it stands.
+struct Wish {
+    members: Vec<Member>,
+    over: Vec<Axis>,
+    method: Method,
+    size: Size,
+    goals: Vec<Goal>,
+    constraints: Vec<Constraint>,
+    seeds: Option<u32>,
+    held_out: Option<u32>,
+    at_least: f64,
+    shorten: Shorten,
+}
+
+/// The sweep that the arguments ask for.
+pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
+    let name = arguments.scenario.name();
+    let wish = match read(name)? {
+        Some(file) => of_file(arguments, name, &file)?,
+        None => of_scenario(arguments)?,
+    };
+    let design = Design::new(&wish.over, wish.method, wish.size)?;
+    let keys: Vec<String> = wish.over.iter().map(|axis| axis.key.clone()).collect();
+    let axes: Vec<Varied> = axes(&keys, &design, &arguments::machine).map_err(of_over)?;
+    let own = wish.members.iter().map(|member| member.scenario.seeds).max().unwrap_or(1);
+    let seeds = arguments.sweep.seeds.map(|seeds| seeds.get()).or(wish.seeds).unwrap_or(own.max(SEEDS));
+    let scenarios: Vec<&Scenario> = wish.members.iter().map(|member| &member.scenario).collect();
+    let goals = if wish.goals.is_empty() { vec![own_goal(&scenarios)] } else { wish.goals };
+    Ok(Sweep {
+        fleet: Fleet::new(wish.members, axes)?,
+        design,
+        method: wish.method,
+        goals,
+        constraints: wish.constraints,
+        seeds,
+        held_out: wish.held_out.unwrap_or(HELD_OUT),
+        at_least: wish.at_least,
+        shorten: wish.shorten,
+    })
+}
+
+/// A failure about a key, which is one of `--over` here.
+fn of_over(failure: Failure) -> Failure {
+    match failure {
+        Failure::Input(error) => match error.downcast::<ScenarioError>() {
+            Ok(error) => SweepError::from(error).into(),
+            Err(error) => Failure::Input(error),
+        },
+        failure => failure,
+    }
+}
+
+/// The sweep file of this name; none if it is a scenario, built in or a file.
+fn read(name: &str) -> Result<Option<SweepFile>, Failure> {
+    if !name.ends_with(".toml") {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    if is_sweep(&text) { Ok(Some(SweepFile::parse(name, &text)?)) } else { Ok(None) }
+}
+
+fn goals(minimize: &[String], maximize: &[String]) -> Result<Vec<Goal>, SweepError> {
+    let of = |names: &[String], direction| {
+        names.iter().map(|name| Goal::parse(name.trim(), direction)).collect::<Result<Vec<_>, _>>()
+    };
+    Ok([of(minimize, Direction::Minimize)?, of(maximize, Direction::Maximize)?].concat())
+}
+
+fn constraints(texts: &[String]) -> Result<Vec<Constraint>, SweepError> {
+    texts.iter().map(|text| Constraint::parse(text)).collect()
+}
+
+fn shorten(whole_time: bool) -> Shorten {
+    if whole_time { Shorten::Never } else { Shorten::IfPossible }
+}
+
+fn of_scenario(arguments: &Arguments) -> Result<Wish, Failure> {
+    let Asked { scenario, machine, variants, changes, trees } = arguments.scenario.load()?;
+    let variants = variants.unwrap_or_else(|| scenario.variants.last().cloned().into_iter().collect());
+    let member = |variant: &String| Member {
+        name: if variants.len() > 1 {
+            format!("{}, {variant}", scenario.name)
+        } else {
+            scenario.name.clone()
+        },
+        scenario: scenario.clone(),
+        machine: machine.clone(),
+        tree: trees.get(name_and_features(variant).0).cloned(),
+        variant: variant.clone(),
+        changes: changes.clone(),
+        weight: 1.0,
+    };
+    Ok(Wish {
+        members: variants.iter().map(member).collect(),
+        over: arguments.over.iter().map(|text| Axis::parse(text)).collect::<Result<_, _>>()?,
+        method: arguments.method.map(Method::from).unwrap_or_default(),
+        size: Size {
+            points: arguments.points.map_or(POINTS, |points| points.get()),
+            samples: arguments.samples.map(|samples| samples.get()),
+        },
+        goals: goals(&arguments.minimize, &arguments.maximize)?,
+        constraints: constraints(&arguments.subject_to)?,
+        seeds: None,
+        held_out: arguments.held_out.map(|seeds| seeds.get()),
+        at_least: arguments.at_least.unwrap_or(RELEVANT),
+        shorten: shorten(arguments.whole_time),
+    })
+}
+
+fn of_file(arguments: &Arguments, place: &str, file: &SweepFile) -> Result<Wish, Failure> {
+    refuse_options(arguments, place)?;
+    let directory = Path::new(place).parent().unwrap_or(Path::new(""));
+    let mut members: Vec<Member> = Vec::new();
+    for spec in &file.fleet {
+        members.push(member(spec, directory)?);
+    }
+    let plain: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
+    for (at, member) in members.iter_mut().enumerate() {
+        if plain.iter().filter(|name| **name == member.name).count() > 1 {
+            member.name = format!("{} ({})", member.name, at + 1);
+        }
+    }
+    let over = file.over.iter().map(|(key, values)| Axis::of(key, &values.spec()));
+    let of_file = |error: SweepError| SweepError::File {
+        place: place.into(),
+        text: error.to_string().trim_start_matches("--").into(),
+    };
+    Ok(Wish {
+        members,
+        over: over.collect::<Result<_, _>>().map_err(of_file)?,
+        method: file.method,
+        size: Size { points: file.points.unwrap_or(POINTS), samples: file.samples },
+        goals: goals(&file.minimize, &file.maximize).map_err(of_file)?,
+        constraints: constraints(&file.constraints)
+            .and_then(|constraints| check_together(&constraints).map(|()| constraints))
+            .map_err(of_file)?,
+        seeds: file.seeds,
+        held_out: file.held_out,
+        at_least: file.at_least.map_or(RELEVANT, |percent| percent / 100.0),
+        shorten: shorten(file.whole_time),
+    })
+}
+
+/// A member of a fleet; paths are relative to the sweep file.
+fn member(spec: &MemberSpec, directory: &Path) -> Result<Member, Failure> {
+    let path = |name: &str| match name.ends_with(".toml") {
+        true => directory.join(name).to_string_lossy().into_owned(),
+        false => name.to_string(),
+    };
+    let scenario = Scenario::load(&path(&spec.scenario))?;
+    let machine = arguments::machine(&spec.machine.as_deref().map_or(scenario.machine.clone(), path))?;
+    let variant = spec.variant.clone().or(scenario.variants.last().cloned()).unwrap_or_default();
+    let variant = present_names(&scenario.series, &[variant]).remove(0);
+    let trees = kernel::trees(&scenario.series, std::iter::once(&variant))?;
+    Ok(Member {
+        name: format!("{} on {}", scenario.name, machine.name),
+        tree: trees.get(name_and_features(&variant).0).cloned(),
+        scenario,
+        machine,
+        variant,
+        changes: spec.settings.clone(),
+        weight: spec.weight,
+    })
+}
+
+/// Refuses options that say what a sweep file says.
+fn refuse_options(arguments: &Arguments, place: &str) -> Result<(), Failure> {
+    let given = [
+        ("--over", "[over]", !arguments.over.is_empty()),
+        ("--method", "method", arguments.method.is_some()),
+        ("--points", "points", arguments.points.is_some()),
+        ("--samples", "samples", arguments.samples.is_some()),
+        ("--minimize", "minimize", !arguments.minimize.is_empty()),
+        ("--maximize", "maximize", !arguments.maximize.is_empty()),
+        ("--subject-to", "constraints", !arguments.subject_to.is_empty()),
+        ("--held-out", "held_out", arguments.held_out.is_some()),
+        ("--at-least", "at_least", arguments.at_least.is_some()),
+        ("--whole-time", "whole_time", arguments.whole_time),
+        ("--variants", "variant of a member", arguments.scenario.has_variants()),
+        ("--machine", "machine of a member", arguments.scenario.has_machine()),
+        ("--set or --write", "settings of a member", arguments.scenario.has_changes()),
+    ];
+    match given.iter().find(|(.., is_given)| *is_given) {
+        Some((option, key, _)) => {
+            Err(Failure::input(format!("{option}: {place} is a sweep file; write it there, as {key}")))
+        }
+        None => Ok(()),
+    }
+}

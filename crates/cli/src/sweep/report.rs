@@ -1,0 +1,312 @@
+//! What a sweep recommends, as text and as a file for sysctl.d: both are views of the same answer.
+
+use crate::compare::tone_of;
+use crate::number::{change, number, percent};
+use crate::run::title;
+use crate::table::{Entry, Grid, Tone};
+use lab::statistics::Change;
+use lab::sweep::goals::Measure;
+use lab::sweep::{
+    Answer, Cost, Effect, GoalResult, Holds, MemberResult, PointResult, Recommendation, Trial, Verdict, Why,
+    on_machine,
+};
+use sim::metric::Metric;
+
+/// How many points are shown.
+const POINTS: usize = 8;
+
+/// The answer as text.
+pub fn render(answer: &Answer) -> String {
+    let of = &answer.recommendation;
+    let mut text = format!("{}\n\n{}", verdict(answer), fleet(answer));
+    if !of.goals.is_empty() {
+        text += &format!(
+            "\n\nWhat {} does, on {} seeds that did not choose it:\n\n",
+            chosen(of),
+            answer.held_out
+        );
+        text += &gains(answer).render();
+        text += &format!("\n\n{}", costs(of));
+    }
+    text += &format!(
+        "\n\nWhich settings matter, over {} points:\n\n{}",
+        answer.points.len(),
+        effects(answer).render()
+    );
+    let negligible: Vec<&str> = answer
+        .effects
+        .iter()
+        .filter(|effect| effect.hardly_matters)
+        .map(|effect| effect.key.as_str())
+        .collect();
+    if !negligible.is_empty() {
+        text += &format!("\n{} hardly matters here: leave it at its default.", negligible.join(", "));
+    }
+    text += &format!("\n\n{}\n\n{}", points_title(answer), points(answer).render());
+    if !of.chosen.is_empty() {
+        text += &format!("\n\n{}", on_real_machine(answer));
+    }
+    text
+}
+
+/// `vm.swappiness=100, vm.page-cluster=0`
+fn chosen(of: &Recommendation) -> String {
+    let pairs: Vec<String> =
+        of.chosen.iter().map(|chosen| format!("{}={}", chosen.key, chosen.value)).collect();
+    pairs.join(", ")
+}
+
+/// A change with its interval, in a line.
+fn in_a_line(of: &Change, unit: Option<&str>) -> String {
+    match change(of, unit, "") {
+        (value, Some(interval)) => format!("{value} {interval}"),
+        (value, None) => value,
+    }
+}
+
+/// The change of the fleet in a goal.
+fn of_goal(goal: &GoalResult) -> String {
+    let metric = goal.members.first().map(|member| member.metric);
+    let unit = match goal.measure {
+        Measure::Relative => None,
+        Measure::Difference => metric.map(|metric| metric.unit_of_change().unwrap_or(metric.unit)),
+    };
+    format!("{} {}", label(goal), in_a_line(&goal.change, unit))
+}
+
+/// What the change of a goal is of.
+fn label(goal: &GoalResult) -> &str {
+    match &goal.members[..] {
+        [first, others @ ..] if others.iter().all(|other| other.metric == first.metric) => first.metric.label,
+        _ => "gain in each workload's own metric",
+    }
+}
+
+/// What to do, and why.
+fn verdict(answer: &Answer) -> String {
+    let of = &answer.recommendation;
+    let goals = of.goals.iter().map(of_goal).collect::<Vec<_>>().join("; ");
+    let seeds = format!("95 % interval, {} seeds that did not choose it", answer.held_out);
+    let best =
+        || format!("The best of {} points, {}, comes to {goals} ({seeds})", answer.points.len(), chosen(of));
+    match of.why {
+        Why::Gains => format!("Set {}: {goals} ({seeds}).", chosen(of)),
+        Why::KeepsConstraints => {
+            format!(
+                "Set {}: it keeps the constraints, which the default does not; {goals} ({seeds}).",
+                chosen(of)
+            )
+        }
+        Why::NoneAllowed => "Keep the default: no point keeps all constraints.".into(),
+        Why::NoneBetter => {
+            format!(
+                "Keep the default: none of {} points is better, over {} seeds.",
+                answer.points.len(),
+                answer.seeds
+            )
+        }
+        Why::MayBeChance => format!("Keep the default. {}: that may be chance.", best()),
+        Why::TooSmall => format!("Keep the default. {}: less than what matters (--at-least).", best()),
+        Why::Loses => format!("Keep the default. {}: a goal loses.", best()),
+        Why::BreaksConstraint => {
+            let broken = of
+                .broken
+                .iter()
+                .map(|of| format!("{} of {}: {}", of.constraint, of.member, number(of.value)));
+            let broken: Vec<String> = broken.collect();
+            format!("Keep the default. {}, but breaks constraints there: {}.", best(), broken.join("; "))
+        }
+    }
+}
+
+/// The members, and how sure the model is of each.
+fn fleet(answer: &Answer) -> String {
+    let member = |of: &lab::sweep::MemberSummary| {
+        let weight = if answer.fleet.len() > 1 { format!(", weight {}", of.weight) } else { String::new() };
+        format!("{} on {}, {}{weight}\n  evidence: {}", of.scenario, of.machine, of.variant, of.evidence)
+    };
+    answer.fleet.iter().map(member).collect::<Vec<_>>().join("\n")
+}
+
+fn holds(of: Holds) -> &'static str {
+    match of {
+        Holds::Better => "better",
+        Holds::Worse => "worse",
+        Holds::Negligible => "too little to matter",
+        Holds::Unclear => "may be chance",
+        Holds::Same => "no difference",
+    }
+}
+
+fn gains(answer: &Answer) -> Grid {
+    let mut grid = Grid {
+        more_labels: 1,
+        words: vec![4],
+        ..Grid::new(&["workload", "metric", "default", "change", "holds"])
+    };
+    for goal in &answer.recommendation.goals {
+        for MemberResult { member, metric, default, change, holds: of } in &goal.members {
+            let tone = match of {
+                Holds::Better => Tone::Good,
+                Holds::Worse => Tone::Bad,
+                Holds::Negligible | Holds::Unclear | Holds::Same => Tone::Plain,
+            };
+            let text = in_a_line(change, metric.unit_of_change());
+            grid.row([
+                Entry::from(member.as_str()),
+                title(metric).into(),
+                number(*default).into(),
+                Entry { text, tone },
+                holds(*of).into(),
+            ]);
+        }
+    }
+    grid
+}
+
+fn costs(of: &Recommendation) -> String {
+    if of.costs.is_empty() {
+        return "No other metric that can be better or worse gets worse, more than chance would make.".into();
+    }
+    let mut grid = Grid { more_labels: 1, ..Grid::new(&["workload", "gets worse", "change"]) };
+    for Cost { member, metric, change, .. } in &of.costs {
+        let text = in_a_line(change, metric.unit_of_change());
+        let tone = tone_of(metric, change.difference);
+        grid.row([Entry::from(member.as_str()), title(metric).into(), Entry { text, tone }]);
+    }
+    format!("What it costs:\n\n{}", grid.render())
+}
+
+fn effects(answer: &Answer) -> Grid {
+    let mut grid = Grid::new(&["setting", "default", "range of means", "share alone", "with others"]);
+    let relative = answer.recommendation.goals.first().is_none_or(|goal| goal.measure == Measure::Relative);
+    for Effect { key, range, main, total, .. } in &answer.effects {
+        grid.row([
+            key.clone(),
+            answer.defaults.get(key).cloned().unwrap_or("-".into()),
+            if relative { percent(*range) } else { number(*range) },
+            percent(*main),
+            total.map_or("-".into(), percent),
+        ]);
+    }
+    grid
+}
+
+fn points_title(answer: &Answer) -> String {
+    let goals = answer.goals.join(", ");
+    match answer.goals.len() {
+        1 => format!(
+            "The best points by the seeds that chose ({goals}); the best of many look better there than they are:"
+        ),
+        _ => format!(
+            "Points by the seeds that chose ({goals}); * marks those that no other beats in all goals:"
+        ),
+    }
+}
+
+fn points(answer: &Answer) -> Grid {
+    let mut header: Vec<&str> = answer.keys.iter().map(String::as_str).collect();
+    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain, {goal}")).collect();
+    header.extend(goals.iter().map(String::as_str));
+    header.extend(["seeds", ""]);
+    let mut grid = Grid { words: vec![header.len() - 1], ..Grid::new(&header) };
+    grid.more_labels = answer.keys.len().saturating_sub(1);
+    let relative = |goal: usize| {
+        answer.recommendation.goals.get(goal).is_none_or(|goal| goal.measure == Measure::Relative)
+    };
+    let mut best: Vec<&PointResult> = answer.points.iter().collect();
+    let key = |point: &PointResult| (point.seeds, point.allowed, point.on_front);
+    best.sort_by(|a, b| key(b).cmp(&key(a)).then(b.gains[0].total_cmp(&a.gains[0])));
+    for point in best.into_iter().take(POINTS) {
+        let values = answer.keys.iter().map(|key| point.values.get(key).cloned().unwrap_or_default());
+        let gains = point.gains.iter().enumerate().map(|(at, gain)| match relative(at) {
+            true => format!("{}{}", if *gain < 0.0 { "" } else { "+" }, percent(*gain)),
+            false => number(*gain),
+        });
+        let marks = [
+            (point.on_front && answer.goals.len() > 1).then_some("*"),
+            (!point.allowed).then_some("breaks a constraint"),
+            point.shortened.then_some("a quarter of the time"),
+        ];
+        let marks: Vec<&str> = marks.into_iter().flatten().collect();
+        grid.row(values.chain(gains).chain([point.seeds.to_string(), marks.join(" ")]));
+    }
+    grid
+}
+
+/// How to set it, how to find out, and how to take it back.
+fn on_real_machine(answer: &Answer) -> String {
+    let of = &answer.recommendation;
+    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
+    let set = lines(of.chosen.iter().map(on_machine::Chosen::command).collect());
+    let undo = lines(of.chosen.iter().map(on_machine::Chosen::undo).collect());
+    let read = lines(of.chosen.iter().filter_map(on_machine::Chosen::read).collect());
+    let trials = lines(of.trials.iter().map(trial).collect());
+    let heading = match of.verdict {
+        Verdict::Set => "On a real machine (nothing was set)",
+        Verdict::KeepDefault => "To look at it on a real machine all the same",
+    };
+    format!(
+        "{heading}:\n\nnote what it is now\n{read}set\n{set}measure, in turns with the default\n{trials}undo\n{}",
+        undo.trim_end()
+    )
+}
+
+fn trial(of: &Trial) -> String {
+    let Trial { member, metric, seconds, runs, change } = of;
+    let expected = in_a_line(change, metric.unit_of_change());
+    let runs = match runs {
+        Some(runs) => format!("{runs} runs of either side show it if the machine varies as the twin does"),
+        None => {
+            "the twin does not vary here, so take as many runs as your machine's own noise asks for".into()
+        }
+    };
+    format!(
+        "{member}: {}, {} s a run; {runs}. Predicted: {expected}; refuted if the 95 % interval of the change that you measure lies outside of it",
+        title(metric),
+        number(*seconds)
+    )
+}
+
+/// The recommendation as a file for /etc/sysctl.d.
+pub fn sysctl_file(answer: &Answer) -> String {
+    let of = &answer.recommendation;
+    let mut notes = vec![
+        format!(
+            "Written by mmtwin {} sweep. Copy it to /etc/sysctl.d, then: sysctl --system",
+            env!("CARGO_PKG_VERSION")
+        ),
+        verdict(answer),
+        String::new(),
+    ];
+    notes.push(fleet(answer));
+    let worse = |goal: &GoalResult| {
+        let members = goal.members.iter().filter(|member| member.holds != Holds::Better);
+        members.map(|member| does_not_hold(member)).collect::<Vec<_>>()
+    };
+    notes.extend(of.goals.iter().flat_map(worse));
+    let cost = |cost: &Cost| {
+        format!(
+            "cost: {}: {} {}",
+            cost.member,
+            cost.metric.label,
+            in_a_line(&cost.change, cost.metric.unit_of_change())
+        )
+    };
+    notes.extend(of.costs.iter().map(cost));
+    notes.extend(of.trials.iter().map(|of| format!("check: {}", trial(of))));
+    notes.extend(of.chosen.iter().map(|chosen| format!("undo: {}", chosen.undo().trim_start_matches("# "))));
+    let chosen = if of.verdict == Verdict::Set { &of.chosen[..] } else { &[] };
+    on_machine::sysctl_file(&notes, chosen)
+}
+
+fn does_not_hold(of: &MemberResult) -> String {
+    let MemberResult { member, metric, change, holds: of, .. } = of;
+    let metric: &Metric = metric;
+    format!(
+        "does not hold of {member}: {} {} ({})",
+        metric.label,
+        in_a_line(change, metric.unit_of_change()),
+        holds(*of)
+    )
+}
