@@ -44,8 +44,9 @@ mod tests {
     use super::*;
     use crate::{
         calibrate, compare, explain, kernel, list, mrc, published, record, results, run, sensitivity, study,
-        verify,
+        sweep, verify,
     };
+    use lab::sweep::file::SweepFile;
     use schemars::generate::SchemaSettings;
     use serde_json::{Value, json};
     use std::path::Path;
@@ -107,6 +108,9 @@ mod tests {
             schema::<sensitivity::View>(
                 "mmtwin sensitivity --json: how far results move with what nobody measured",
             ),
+            schema::<sweep::View>(
+                "mmtwin sweep --json: which values of settings to choose, and what they gain and cost",
+            ),
             schema::<verify::View>(
                 "mmtwin verify --json: counters of a real kernel beside those of the twin",
             ),
@@ -115,7 +119,9 @@ mod tests {
                 schema::<study::pid_filter::View>("mmtwin study --json: what the runs of a study come to"),
             ]),
         ];
-        for (name, schema) in all {
+        let file =
+            SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<SweepFile>().to_value();
+        for (name, schema) in all.into_iter().chain([("sweep-file", file)]) {
             let path =
                 Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../schemas/{name}.schema.json"));
             let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";

@@ -60,7 +60,7 @@ Examples:
   mmtwin compare numa01                       NUMA balancing of threads on two nodes
   mmtwin compare speedometer                  a browser benchmark with and without large folios
   mmtwin explain kbuild --from 6.6 --to 6.12  which change between two kernels moved build time
-  mmtwin sweep fleet.toml                     which value of a setting to choose, its gain, its price
+  mmtwin sweep fleet.toml                     which value to choose, its gain and its price
   mmtwin kernel add my-patch --tree ~/linux   a kernel tree as a variant
   mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
   mmtwin replay build.parquet                 the same allocations in the twin

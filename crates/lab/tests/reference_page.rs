@@ -1,16 +1,18 @@
 //! Keeps generated pages equal to the declarations in code. docs/src/reference/names.md lists settings,
 //! counters, categories of time, metrics and variants; docs/src/reference/bounds.md lists the numbers that
-//! keys of scenarios take; docs/src/reference/dates.md lists when each rule of a kernel was introduced;
+//! keys of scenarios take; docs/src/reference/sweep-files.md the keys of sweep files; docs/src/reference/dates.md lists when each rule of a kernel was introduced;
 //! .ci/names-of-variants.json has the former names of variants, for comparisons with older builds.
 //!
 //! After a change of a declaration, `make reference` writes the pages anew.
 
 use lab::scenario::Scenario;
+use lab::sweep::file::SweepFile;
 use machine::PageSize;
 use mm::huge_memory::stats::MthpStat;
 use mm::series::RELEASES;
 use mm::sysctl::Setting;
 use mm::{Category, Event, Mechanism, SETTINGS, Series};
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use workload::keys::{Key, Takes, Value};
@@ -220,6 +222,88 @@ fn bounds() -> String {
     text
 }
 
+/// What a member of a JSON schema takes, in words.
+fn taken(schema: &Json, root: &Json) -> String {
+    let word = |name: &str| match name {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "boolean" => "true or false",
+        "array" => "a list",
+        _ => "a table",
+    };
+    if let Some(path) = schema["$ref"].as_str() {
+        return taken(root.pointer(path.trim_start_matches('#')).unwrap(), root);
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let choices: Vec<String> =
+            choices.iter().filter_map(|choice| choice["const"].as_str()).map(code).collect();
+        return choices.join(", ");
+    }
+    let name = schema["type"].as_str().or(schema["type"][0].as_str()).unwrap_or_default();
+    match (name, &schema["items"]) {
+        ("array", items) if items["$ref"].is_string() => "tables".into(),
+        (name, _) => word(name).into(),
+    }
+}
+
+/// Rows of the keys that a table of a sweep file has.
+fn keys_of_schema(schema: &Json, root: &Json) -> Vec<[String; 4]> {
+    let is_required =
+        |key: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == key));
+    let keys = schema["properties"].as_object().unwrap().iter();
+    let row = |(key, of): (&String, &Json)| {
+        let needed = if is_required(key) { "yes" } else { "" };
+        let default = of["default"].as_f64().map(|number| format!(" Default: {number}.")).unwrap_or_default();
+        let meaning = of["description"].as_str().unwrap_or_default().replace('\n', " ") + &default;
+        [code(key), taken(of, root), needed.into(), meaning]
+    };
+    keys.map(row).collect()
+}
+
+/// The page with the keys of sweep files.
+fn sweep_files() -> String {
+    let root = schemars::schema_for!(SweepFile).to_value();
+    let mut text = String::from(
+        "# Sweep files\n\n\
+         This page is written from the declarations in the code by `make reference`; a test keeps it up to date.\n\n\
+         What `mmtwin sweep FILE.toml` reads: workloads and machines, the space, goals and constraints \
+         ([guide](../guide/sweep.md)). Unknown keys are refused. The JSON schema is `schemas/sweep-file.schema.json`; declared in \
+         `crates/lab/src/sweep/file.rs`.\n\n## The file\n\n",
+    );
+    let header = ["key", "takes", "needed", "what it is"];
+    table(&mut text, header, keys_of_schema(&root, &root).into_iter());
+    text += "## A member of the fleet: `[[fleet]]`\n\n";
+    table(&mut text, header, keys_of_schema(&root["$defs"]["MemberSpec"], &root).into_iter());
+    text += "## Values of a key: `[over]`\n\n\
+             A key is a kernel setting, `memory`, `machine`, `features.MECHANISM.FEATURE`, `workload.KEY` or `machine.TABLE.KEY`. Its value is a \
+             list, or a text as `--over` takes it:\n\n";
+    let specs = [
+        ("`0,60,100`", "these values"),
+        (
+            "`0..200`",
+            "a range, split into `points` values on the scale of the setting's declaration, or drawn from",
+        ),
+        ("`8..64:4`", "in steps of 4"),
+        (
+            "`1..120:linear`, `1..64:log`",
+            "on another scale; a logarithmic range from 0 has 0 and goes on from 1",
+        ),
+        ("`..`, `10..`", "an end that is left out is what the kernel takes; of words, all"),
+        ("`0,8..512`", "a value and a range"),
+    ];
+    table(
+        &mut text,
+        ["text", "what it is"],
+        specs.iter().map(|(spec, meaning)| [spec.to_string(), meaning.to_string()]),
+    );
+    text += "## Constraints\n\n\
+             `METRIC <= VALUE UNIT` or `METRIC >= VALUE UNIT`, of the mean over seeds, for every member that has the metric. Units are the \
+             metric's own or others of time (`ns`, `us`, `ms`, `s`, `min`, `h`), memory (`KiB`, `MiB`, `GiB`, `TiB`) and rates (`1/s`, `k/s`, \
+             `M/s`). A value with a sign and `%` is a change against the default: `score >= -1 %`.\n";
+    text
+}
+
 /// Whether a page agrees with the code; writes the page if asked to.
 fn is_written(name: &str, page: &str) -> bool {
     let path = format!("{ROOT}{name}");
@@ -266,6 +350,7 @@ fn names_and_bounds_are_on_their_pages() {
         ("docs/src/reference/names.md", page()),
         ("docs/src/reference/bounds.md", bounds()),
         ("docs/src/reference/dates.md", dates()),
+        ("docs/src/reference/sweep-files.md", sweep_files()),
         (".ci/names-of-variants.json", names_of_variants()),
     ];
     for (name, page) in pages {

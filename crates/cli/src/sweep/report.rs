@@ -282,7 +282,7 @@ pub fn sysctl_file(answer: &Answer) -> String {
     notes.push(fleet(answer));
     let worse = |goal: &GoalResult| {
         let members = goal.members.iter().filter(|member| member.holds != Holds::Better);
-        members.map(|member| does_not_hold(member)).collect::<Vec<_>>()
+        members.map(does_not_hold).collect::<Vec<_>>()
     };
     notes.extend(of.goals.iter().flat_map(worse));
     let cost = |cost: &Cost| {
