@@ -27,7 +27,7 @@ enum Work {
     Reclaim(Node, Kswapd),
     /// For a block that kswapd has to provide.
     Compact(Node),
-    /// Every half second, if fragmentation is worth it.
+    /// Every half second, if fragmentation is worth it. That it looks takes no time.
     CompactProactively(Node),
     Collapse,
 }
@@ -81,13 +81,13 @@ impl Daemons {
             {
                 self.start(system, cpu, Work::Reclaim(node, kswapd));
             }
-            let is_woken = system.mm.parts.allocator.wants_kcompactd(node);
-            if (is_woken || looks) && !self.runs(Daemon::Kcompactd(node)) {
-                self.start(
-                    system,
-                    cpu,
-                    if is_woken { Work::Compact(node) } else { Work::CompactProactively(node) },
-                );
+            if self.runs(Daemon::Kcompactd(node)) {
+                continue;
+            }
+            if system.mm.parts.allocator.wants_kcompactd(node) {
+                self.start(system, cpu, Work::Compact(node));
+            } else if looks && system.mm.enter(&mut system.machine, Cpu(0)).should_compact_proactively(node) {
+                self.start(system, cpu, Work::CompactProactively(node));
             }
         }
         if system.mm.khugepaged_due() <= now && !self.runs(Daemon::Khugepaged) {

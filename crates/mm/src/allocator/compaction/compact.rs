@@ -84,15 +84,22 @@ impl Kernel<'_> {
         true
     }
 
+    /// Whether a node is so fragmented that proactive compaction is worth it (`should_proactive_compact_node`).
+    pub fn should_compact_proactively(&self, node: Node) -> bool {
+        let proactiveness = self.on.settings.compaction_proactiveness;
+        let (_, high) = policy::proactive_marks(proactiveness);
+        proactiveness != 0 && self.parts.allocator.fragmentation_score(node) > high
+    }
+
     /// Proactive compaction, which kcompactd tries every half second (`proactive_compact_node`). Returns
     /// whether it ran.
     pub fn proactive_compaction(&mut self, node: Node) -> bool {
-        let (low, high) = policy::proactive_marks(self.on.settings.compaction_proactiveness);
-        let before = self.parts.allocator.fragmentation_score(node);
-        let skips = &mut self.parts.allocator.kcompactds[node.index()].proactive_skips;
-        if self.on.settings.compaction_proactiveness == 0 || before <= high {
+        if !self.should_compact_proactively(node) {
             return false;
         }
+        let (low, _) = policy::proactive_marks(self.on.settings.compaction_proactiveness);
+        let before = self.parts.allocator.fragmentation_score(node);
+        let skips = &mut self.parts.allocator.kcompactds[node.index()].proactive_skips;
         if *skips > 0 {
             *skips -= 1;
             return false;
