@@ -270,7 +270,7 @@ impl Making<'_> {
         each(others.len(), self.arguments.sweep.jobs(), &|at| {
             let task = &self.tasks[others[at]];
             let run = self.sweep.run(task)?;
-            let record = results.stored(&results.describe_one(&run)?)?;
+            let record = results.stored(&results.describe(&run)?)?;
             Ok(record.map(|record| Measured::of(&record, &self.sweep.wanted(task.member))))
         })
     }

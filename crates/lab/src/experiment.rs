@@ -253,7 +253,7 @@ pub fn make_or_get(
     makers: &Makers,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Record, ExperimentError> {
-    let described = results.describe_one(run)?;
+    let described = results.describe(run)?;
     if let Some(record) = results.get(&described)? {
         progress(Progress::Known(run));
         return Ok(record);

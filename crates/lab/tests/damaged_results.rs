@@ -76,7 +76,7 @@ fn damage_is_never_read_as_other_values() {
     let mut experiment = Experiment::of("page_fault1", Some(RUNS)).unwrap();
     experiment.variants.truncate(1);
     let runs = experiment.runs().unwrap();
-    let described = results.describe(&runs).unwrap();
+    let described: Vec<_> = runs.iter().map(|run| results.describe(run).unwrap()).collect();
     let mut kept = Vec::new();
     for (seed, run) in (0..).zip(&described) {
         let mut outcome = Outcome { virtual_seconds: 0.5, page_operations: 9, ..Outcome::default() };

@@ -161,8 +161,9 @@ fn read_all(directory: &Path, kept: &BTreeSet<String>) -> usize {
     for setting in settings {
         experiment.changes.extend(setting.map(|value| ("vm.stat_interval".into(), value.into())));
         let runs = experiment.runs().unwrap();
-        for described in results.describe(&runs).unwrap().iter().filter(|run| kept.contains(run.identity())) {
-            let record = results.get(described).unwrap().unwrap();
+        let described = runs.iter().map(|run| results.describe(run).unwrap());
+        for described in described.filter(|run| kept.contains(run.identity())) {
+            let record = results.get(&described).unwrap().unwrap();
             let outcome = simulate(&record.run, &RunProgress::default()).unwrap();
             assert_eq!(record.metrics["build_time"].to_bits(), outcome.get(BUILD_TIME).unwrap().to_bits());
             assert_eq!(

@@ -57,9 +57,7 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     let mut outcome = outcome.map_err(|error| Failure::input(error.to_string()))?;
     outcome.notes.extend(never_asked(&stored, &Note::map(&arguments.note).context("the note")?));
     let results = Results::open(&arguments.results, program())?;
-    let runs = [run];
-    let described = results.describe(&runs)?;
-    results.keep(&described[0], &outcome)?;
+    results.keep(&results.describe(&run)?, &outcome)?;
     Ok(())
 }
 

@@ -28,43 +28,36 @@ type Tried = BTreeMap<(usize, Time), Took>;
 /// Says what a sweep takes.
 pub fn execute(sweep: &Sweep, arguments: &Arguments) -> Result<(), Failure> {
     let planned = sweep.planned();
-    let tried = tried(sweep, &planned, arguments)?;
-    let known = known(sweep, &planned, arguments)?;
+    let (tried, known) = try_out(sweep, &planned, arguments)?;
     terminal::print(&render(sweep, &planned, arguments, &tried, known))
 }
 
-/// Makes a run of each kind.
-fn tried(sweep: &Sweep, planned: &[Planned], arguments: &Arguments) -> Result<Tried, Failure> {
+/// Makes a run of each kind. Also returns how many runs of the first stage are there then.
+fn try_out(sweep: &Sweep, planned: &[Planned], arguments: &Arguments) -> Result<(Tried, usize), Failure> {
     let kinds: BTreeMap<(usize, Time), Task> = planned
         .iter()
         .flat_map(|planned| &planned.tasks)
         .map(|task| ((task.member, task.time), Task { levels: Vec::new(), seed: 1, ..task.clone() }))
         .collect();
     let watched = watch(kinds.len(), &arguments.sweep, "trial: ", &|results, makers, progress| {
-        let results = results.again();
+        let again = results.again();
         let trial = |(kind, task): (&(usize, Time), &Task)| {
             let run = sweep.run(task)?;
             forget_peak();
             let began = Instant::now();
-            make_or_get(&run, &results, makers, progress)?;
+            make_or_get(&run, &again, makers, progress)?;
             Ok((*kind, Took { seconds: began.elapsed().as_secs_f64(), mib: peak_mib() }))
         };
-        kinds.iter().map(trial).collect::<Result<Tried, ExperimentError>>()
-    })?;
-    Ok(watched.result)
-}
-
-/// How many runs of the first stage are there already.
-fn known(sweep: &Sweep, planned: &[Planned], arguments: &Arguments) -> Result<usize, Failure> {
-    let tasks = planned.first().map_or(&[][..], |planned| &planned.tasks);
-    let watched = watch(0, &arguments.sweep, "", &|results, _, _| {
+        let tried = kinds.iter().map(trial).collect::<Result<Tried, ExperimentError>>()?;
+        let first_stage = planned.iter().take(1).flat_map(|planned| &planned.tasks);
         let is_there = |task: &Task| {
             let run = sweep.run(task)?;
-            Ok(results.get(&results.describe_one(&run)?)?.is_some())
+            Ok(results.get(&results.describe(&run)?)?.is_some())
         };
-        tasks.iter().map(is_there).collect::<Result<Vec<bool>, ExperimentError>>()
+        let are_there = first_stage.map(is_there).collect::<Result<Vec<bool>, ExperimentError>>()?;
+        Ok((tried, are_there.into_iter().filter(|is_there| *is_there).count()))
     })?;
-    Ok(watched.result.into_iter().filter(|is_there| *is_there).count())
+    Ok(watched.result)
 }
 
 fn render(sweep: &Sweep, planned: &[Planned], arguments: &Arguments, tried: &Tried, known: usize) -> String {

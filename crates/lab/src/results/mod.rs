@@ -99,13 +99,8 @@ impl Results {
         &self.directory
     }
 
-    /// Computes the identities of `runs`. What recordings hold is read once, when a run first replays them.
-    pub fn describe<'a>(&self, runs: &'a [Run]) -> Result<Vec<DescribedRun<'a>>, ResultsError> {
-        runs.iter().map(|run| self.describe_one(run)).collect()
-    }
-
-    /// Computes the identity of a run.
-    pub fn describe_one<'a>(&self, run: &'a Run) -> Result<DescribedRun<'a>, ResultsError> {
+    /// Computes the identity of a run. What recordings hold is read once, when a run first replays them.
+    pub fn describe<'a>(&self, run: &'a Run) -> Result<DescribedRun<'a>, ResultsError> {
         let recorded = self.recorded.hash(&run.workload)?;
         Ok(DescribedRun::new(run, &self.program.build, recorded.as_deref()))
     }

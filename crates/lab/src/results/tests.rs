@@ -45,14 +45,14 @@ fn outcome(run: &Run) -> Outcome {
 /// Stores `runs` in `directory`. Returns their records.
 fn keep(directory: &Path, runs: &[Run]) -> Vec<Record> {
     let results = open(directory);
-    let described = results.describe(runs).unwrap();
-    described.iter().map(|run| results.keep(run, &outcome(run.run)).unwrap()).collect()
+    let keep = |run| results.keep(&results.describe(run).unwrap(), &outcome(run)).unwrap();
+    runs.iter().map(keep).collect()
 }
 
 /// Looks up `runs` in `directory`.
 fn find(directory: &Path, runs: &[Run]) -> Result<Vec<Option<Record>>, ResultsError> {
     let results = open(directory);
-    results.describe(runs)?.iter().map(|run| results.get(run)).collect()
+    runs.iter().map(|run| results.get(&results.describe(run)?)).collect()
 }
 
 fn some(records: &[Record]) -> Vec<Option<Record>> {
@@ -92,9 +92,9 @@ fn a_small_run_takes_at_most_8_kib() {
     {
         let scenario = Scenario::load(name).unwrap();
         let machine = load_machine(&scenario.machine).unwrap();
-        let run = [scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap()];
-        let described = &results.describe(&run).unwrap()[0];
-        let mut outcome = outcome(&run[0]);
+        let run = scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap();
+        let described = &results.describe(&run).unwrap();
+        let mut outcome = outcome(&run);
         for (at, metric) in scenario.metrics.iter().enumerate() {
             outcome.set(sim::metric::Metric::find(metric).unwrap(), 1.0 / (at + 3) as f64);
         }
@@ -153,7 +153,7 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
         assert_ne!(of("one"), of("two"), "{workload}");
         assert_eq!(of("one"), of("one"));
         fs::remove_file(&path).unwrap();
-        let error = open(directory.path()).describe(std::slice::from_ref(&run)).unwrap_err().to_string();
+        let error = open(directory.path()).describe(&run).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
     }
 }
@@ -203,9 +203,9 @@ fn damaged_files_are_named_and_left_alone() {
     }
     // The remedy that the error names.
     let results = open(directory.path()).afresh();
-    let described = results.describe(&runs[..1]).unwrap();
-    assert_eq!(results.get(&described[0]).unwrap(), None);
-    results.keep(&described[0], &outcome(&runs[0])).unwrap();
+    let described = results.describe(&runs[0]).unwrap();
+    assert_eq!(results.get(&described).unwrap(), None);
+    results.keep(&described, &outcome(&runs[0])).unwrap();
     assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
 }
 
@@ -229,7 +229,7 @@ fn an_empty_table_is_no_result() {
     let directory = tempfile::tempdir().unwrap();
     let runs = runs(1);
     let results = open(directory.path());
-    let described = &results.describe(&runs).unwrap()[0];
+    let described = &results.describe(&runs[0]).unwrap();
     let record = Record::new(described.identity().into(), &runs[0], &outcome(&runs[0]));
     let path = super::directory::run_path(directory.path(), described.identity());
     for (rows, problem) in [(0, "without rows"), (1, "how long"), (2, "how many pages")] {
@@ -268,7 +268,7 @@ fn what_mmtwin_did_not_write_stays_and_is_in_nobodys_way() {
     compact(directory.path()).unwrap();
     assert!(list(directory.path()).unwrap().damaged.is_empty());
     let results = open(directory.path()).afresh();
-    results.keep(&results.describe(&runs).unwrap()[0], &outcome(&runs[0])).unwrap();
+    results.keep(&results.describe(&runs[0]).unwrap(), &outcome(&runs[0])).unwrap();
     assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
     for (name, content) in foreign {
         assert_eq!(fs::read_to_string(directory.path().join(name)).unwrap(), content);
@@ -287,7 +287,7 @@ fn a_name_that_is_taken_by_no_regular_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let runs = runs(2);
     let results = open(directory.path());
-    let described = results.describe(&runs).unwrap();
+    let described: Vec<_> = runs.iter().map(|run| results.describe(run).unwrap()).collect();
     let paths = described
         .iter()
         .map(|run| super::directory::run_path(directory.path(), run.identity()))
@@ -340,12 +340,12 @@ fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
     // The same run, made again from another commit, has the same values.
     let other = Program { commit: "beef".into(), ..program() };
     let results = Results::open(directory.path(), other).unwrap().afresh();
-    results.keep(&results.describe(&runs).unwrap()[0], &outcome(&runs[0])).unwrap();
+    results.keep(&results.describe(&runs[0]).unwrap(), &outcome(&runs[0])).unwrap();
     assert_eq!(compact(directory.path()).unwrap().removed, 1);
     assert_eq!(find(directory.path(), &runs).unwrap(), some(&kept));
     // A file with other values contradicts the pack, and stays.
     let wrong = Outcome { virtual_seconds: 7.0, ..outcome(&runs[0]) };
-    results.keep(&results.describe(&runs).unwrap()[0], &wrong).unwrap();
+    results.keep(&results.describe(&runs[0]).unwrap(), &wrong).unwrap();
     let compacted = compact(directory.path()).unwrap();
     assert_eq!((compacted.removed, compacted.damaged.len()), (0, 1));
     assert!(compacted.damaged[0].to_string().contains("its result differs"), "{}", compacted.damaged[0]);
