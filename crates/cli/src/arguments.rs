@@ -10,9 +10,8 @@ use lab::experiment::varied::{FEATURES, with_features};
 use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
-use mm::sysctl::most_like;
 use mm::{Mechanism, Series};
-use sim::metric::{METRICS, Metric};
+use sim::metric::Metric;
 use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -97,10 +96,8 @@ pub fn kernel(name: &str) -> Result<String, String> {
 
 /// A clap value parser for one metric of a comma-separated list.
 pub fn metric(name: &str) -> Result<Metric, String> {
-    Metric::find(name.trim()).ok_or_else(|| {
-        let like = most_like(name, METRICS.iter().map(|metric| metric.name));
-        format!("no such metric; most like it: {like}")
-    })
+    let name = name.trim();
+    Metric::find(name).ok_or_else(|| format!("no such metric; most like it: {}", Metric::most_like(name)))
 }
 
 /// Replaces former names of the series' variants by the present ones, with a note on stderr for each.

@@ -5,6 +5,8 @@ mod layout;
 mod sentences;
 mod threshold;
 
+pub use sentences::NOTHING_DONE;
+
 use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
 use crate::completion;
 use crate::failure::Failure;

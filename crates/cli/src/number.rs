@@ -9,17 +9,11 @@ use sim::metric::Metric;
 
 /// Four significant digits, with the suffix k, M or G from ten thousand on; `-` if not finite.
 pub fn number(value: f64) -> String {
-    let size = value.abs();
     if !value.is_finite() {
         return "-".into();
     }
-    let (scale, suffix) = match size {
-        _ if size >= 1e10 => (1e9, " G"),
-        _ if size >= 1e7 => (1e6, " M"),
-        _ if size >= 1e4 => (1e3, " k"),
-        _ => (1.0, ""),
-    };
-    format!("{}{suffix}", significant(value / scale))
+    let (value, suffix) = scaled(value);
+    format!("{}{}", significant(value), spaced(suffix))
 }
 
 fn significant(value: f64) -> String {

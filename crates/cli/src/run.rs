@@ -1,7 +1,7 @@
 //! `mmtwin run`: single runs, with every metric and counter.
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
-use crate::compare::{description, heading};
+use crate::compare::{NOTHING_DONE, description, heading};
 use crate::failure::Failure;
 use crate::heat::heat_maps;
 use crate::json;
@@ -140,11 +140,10 @@ fn head(experiment: &Experiment, records: &[Record]) -> Result<String, Failure> 
 }
 
 /// A word about scores of zero.
-fn nothing_done(records: &[Record]) -> &'static str {
-    if records.iter().any(|record| record.metrics.get(SCORE.name) == Some(&0.0)) {
-        "\n\nA score of 0 means that nothing was done to its end in the time that was simulated. Give the workload more time, or less to do."
-    } else {
-        ""
+fn nothing_done(records: &[Record]) -> String {
+    match records.iter().any(|record| record.metrics.get(SCORE.name) == Some(&0.0)) {
+        true => format!("\n\nA score of 0 means that {NOTHING_DONE}"),
+        false => String::new(),
     }
 }
 

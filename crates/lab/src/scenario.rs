@@ -31,6 +31,7 @@ use machine::{Profile, ProfileError, WrongValue};
 use mm::sysctl::most_like;
 use mm::{Series, SettingError};
 use serde::{Deserialize, Deserializer};
+use sim::metric::{Better, Metric};
 use sim::numa::NumaThreads;
 use sim::{KernelChoice, KernelError, Misfit, Run, TreeKernel, Workload};
 use std::collections::BTreeMap;
@@ -299,6 +300,12 @@ impl Scenario {
             }) => samples.read().map(drop).map_err(|problem| wrong(path, problem)),
             _ => Ok(()),
         }
+    }
+
+    /// Those of its metrics that can be better or worse.
+    pub fn directed_metrics(&self) -> impl Iterator<Item = Metric> {
+        let metrics = self.metrics.iter().filter_map(|name| Metric::find(name));
+        metrics.filter(|metric| metric.better != Better::Neutral)
     }
 
     /// What `variant` is called now: a former name leads to the same run, and to the same results, as the present one.

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Run;
-use sim::metric::{Better, Metric};
+use sim::metric::Metric;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
 use std::collections::BTreeMap;
@@ -98,8 +98,7 @@ impl Question {
 
     /// The metrics to watch: those of the scenario that can be better or worse.
     pub fn metrics(&self) -> Vec<Metric> {
-        let metrics = self.scenario.metrics.iter().filter_map(|name| Metric::find(name));
-        metrics.filter(|metric| metric.better != Better::Neutral).collect()
+        self.scenario.directed_metrics().collect()
     }
 
     /// The run of `variant`, with the figure `key` set to `value` if one is `moved`.

@@ -9,7 +9,7 @@
 //!
 //! Its kind says between which bounds values are, and on which scale they differ.
 
-use mm::sysctl::Scale;
+use mm::sysctl::{Scale, most_like};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -406,6 +406,12 @@ impl Metric {
                 Some(metric.of(program))
             }
         }
+    }
+
+    /// The metrics whose names are most like a name that is none's, for errors.
+    pub fn most_like(name: &str) -> String {
+        let of_run = name.split(OF_PROGRAM).next().unwrap_or(name);
+        most_like(of_run, METRICS.iter().map(|metric| metric.name))
     }
 
     /// This metric of [`of_program`] of a program.

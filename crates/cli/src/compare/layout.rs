@@ -196,17 +196,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn many_variants_of_many_metrics_fit_every_width() {
-        let variants: Vec<VariantSummary> =
-            (0..13).map(|at| variant(&format!("mainline-6.{at}"), 1.0 + f64::from(at) / 2.0)).collect();
-        let shown = Shown {
+    fn all_of(variants: &[VariantSummary]) -> Shown<'_> {
+        Shown {
             variants: variants.iter().collect(),
             metrics: METRICS.into(),
             equal: Vec::new(),
             empty: Vec::new(),
             unchanged: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn many_variants_of_many_metrics_fit_every_width() {
+        let variants: Vec<VariantSummary> =
+            (0..13).map(|at| variant(&format!("mainline-6.{at}"), 1.0 + f64::from(at) / 2.0)).collect();
+        let shown = all_of(&variants);
         for width in [60, 80, 100, 120, 200] {
             let text = table(&shown, "", width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
@@ -224,13 +228,7 @@ mod tests {
     #[test]
     fn two_variants_are_two_columns() {
         let variants = [variant("6.12", 1.0), variant("6.18", 6.0)];
-        let shown = Shown {
-            variants: variants.iter().collect(),
-            metrics: METRICS.into(),
-            equal: Vec::new(),
-            empty: Vec::new(),
-            unchanged: Vec::new(),
-        };
+        let shown = all_of(&variants);
         let text = table(&shown, "", 80);
         assert_eq!(text.lines().count(), 2 + METRICS.len(), "{text}");
         let pcp = text.lines().find(|line| line.contains("in PCP, maximum")).unwrap();

@@ -73,6 +73,10 @@ fn idle(verdict: &Verdict) -> Option<String> {
     Some(text.into())
 }
 
+/// What a rate of 0 means.
+pub const NOTHING_DONE: &str =
+    "nothing was done to its end in the time that was simulated. Give the workload more time, or less to do.";
+
 fn nothing_done(comparison: &Comparison) -> Option<String> {
     let names = &comparison.verdict.nothing_done;
     let judged = comparison.judged.as_deref()?;
@@ -81,10 +85,7 @@ fn nothing_done(comparison: &Comparison) -> Option<String> {
         all if all == comparison.variants.len() => "every variant".to_string(),
         _ => listed(names),
     };
-    Some(format!(
-        "The {} of {of} is 0: nothing was done to its end in the time that was simulated. Give the workload more time, or less to do.",
-        label(judged)
-    ))
+    Some(format!("The {} of {of} is 0: {NOTHING_DONE}", label(judged)))
 }
 
 /// What happened to the judged metric.

@@ -4,8 +4,7 @@ use crate::failure::Failure;
 use crate::number::change;
 use crate::terminal;
 use lab::comparison::Comparison;
-use mm::sysctl::most_like;
-use sim::metric::{METRICS, Metric};
+use sim::metric::Metric;
 use std::str::FromStr;
 
 /// A metric and the change beyond which a comparison fails, such as `score < -2 %`.
@@ -38,7 +37,7 @@ impl FromStr for Threshold {
         let at = text.find(['<', '>']).ok_or(expected)?;
         let (name, limit) = (text[..at].trim(), text[at + 1..].trim());
         let metric = Metric::find(name).ok_or_else(|| {
-            let like = most_like(name, METRICS.iter().map(|metric| metric.name));
+            let like = Metric::most_like(name);
             format!("{name}: no such metric; most like it: {like}; `mmtwin list metrics` has all")
         })?;
         let side = if text[at..].starts_with('>') { Side::Above } else { Side::Below };

@@ -57,7 +57,7 @@ use players::{Side, Sides};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shapley::Players;
-use sim::metric::{Better, Metric};
+use sim::metric::Metric;
 use sim::{Run, TreeKernel, name_and_features};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -249,9 +249,8 @@ pub struct Effect {
 
 /// The metric that is explained if none is asked for: the scenario's first that has a better direction, or else its first.
 pub fn own_metric(scenario: &Scenario) -> Option<Metric> {
-    let metrics: Vec<Metric> = scenario.metrics.iter().filter_map(|name| Metric::find(name)).collect();
-    let directed = metrics.iter().find(|metric| metric.better != Better::Neutral);
-    directed.or(metrics.first()).copied()
+    let any = || scenario.metrics.iter().find_map(|name| Metric::find(name));
+    scenario.directed_metrics().next().or_else(any)
 }
 
 impl Question {

@@ -13,10 +13,10 @@
 use super::SweepError;
 use crate::scenario::Scenario;
 use crate::statistics::mean;
-use mm::sysctl::{Scale, most_like};
+use mm::sysctl::Scale;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{Better, METRICS, Metric};
+use sim::metric::{Better, Metric};
 
 /// Which way a goal goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -73,8 +73,7 @@ impl Goal {
 
 /// The first metric of a scenario that can be better or worse.
 fn own(scenario: &Scenario) -> Option<(Metric, Direction)> {
-    let mut metrics = scenario.metrics.iter().filter_map(|name| Metric::find(name));
-    let metric = metrics.find(|metric| metric.better != Better::Neutral)?;
+    let metric = scenario.directed_metrics().next()?;
     Some((metric, Direction::of(metric.better)))
 }
 
@@ -90,11 +89,8 @@ pub fn own_goal(scenarios: &[&Scenario]) -> Goal {
 }
 
 fn metric(name: &str) -> Result<Metric, SweepError> {
-    Metric::find(name).ok_or_else(|| {
-        let whole = name.split('@').next().unwrap_or(name);
-        let names = METRICS.iter().map(|metric| metric.name);
-        SweepError::UnknownMetric { name: name.into(), like: most_like(whole, names) }
-    })
+    let unknown = || SweepError::UnknownMetric { name: name.into(), like: Metric::most_like(name) };
+    Metric::find(name).ok_or_else(unknown)
 }
 
 /// What gains are in.

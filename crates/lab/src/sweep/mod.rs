@@ -52,7 +52,7 @@ use goals::{Constraint, Direction, Goal, Measure, Pairs, gains, measure};
 use measurements::{Cell, Measurements};
 use plan::{Design, Method, Rung, Time, rungs};
 use sim::Run;
-use sim::metric::{Better, Metric};
+use sim::metric::Metric;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -182,30 +182,25 @@ impl Sweep {
 
     /// The metrics of a member that an answer needs.
     pub fn wanted(&self, member: usize) -> BTreeSet<&'static str> {
+        let directed = self.fleet.members[member].scenario.directed_metrics();
+        self.needed(member).chain(directed).map(|metric| metric.name).collect()
+    }
+
+    /// What goals and constraints of a member are about.
+    fn needed(&self, member: usize) -> impl Iterator<Item = Metric> {
         let scenario = &self.fleet.members[member].scenario;
         let goals = self.goals.iter().filter_map(|goal| goal.of(scenario)).map(|(metric, _)| metric);
         let limits = self.constraints.iter().map(|constraint| constraint.metric);
-        let limits = limits.filter(|metric| scenario.may_measure(metric));
-        goals.chain(limits).chain(self.directed(member)).map(|metric| metric.name).collect()
-    }
-
-    /// The metrics of a member's scenario that can be better or worse.
-    fn directed(&self, member: usize) -> Vec<Metric> {
-        let metrics =
-            self.fleet.members[member].scenario.metrics.iter().filter_map(|name| Metric::find(name));
-        metrics.filter(|metric| metric.better != Better::Neutral).collect()
+        goals.chain(limits.filter(|metric| scenario.may_measure(metric)))
     }
 
     /// Refuses a run that lacks what a goal or a constraint is about.
     fn check_metrics(&self, member: usize, measured: &Measured) -> Result<(), SweepError> {
-        let of = &self.fleet.members[member];
-        let goals = self.goals.iter().filter_map(|goal| goal.of(&of.scenario)).map(|(metric, _)| metric);
-        let limits = self.constraints.iter().map(|constraint| constraint.metric);
-        let limits = limits.filter(|metric| of.scenario.may_measure(metric));
-        match goals.chain(limits).find(|metric| !measured.metrics.contains_key(metric.name)) {
-            Some(metric) => {
-                Err(SweepError::NotMeasured { metric: metric.name.into(), member: of.name.clone() })
-            }
+        match self.needed(member).find(|metric| !measured.metrics.contains_key(metric.name)) {
+            Some(metric) => Err(SweepError::NotMeasured {
+                metric: metric.name.into(),
+                member: self.fleet.members[member].name.clone(),
+            }),
             None => Ok(()),
         }
     }

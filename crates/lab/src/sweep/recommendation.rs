@@ -15,11 +15,12 @@ use super::measurements::Measurements;
 use super::on_machine::Chosen;
 use super::plan::{Method, Rung, Time};
 use super::{Choice, Effect, Judged, Sweep, is_gain};
+use crate::comparison::verdict::is_better;
 use crate::statistics::{self, Change, Interval, change, holm, is_significant, mean};
 use mm::sysctl::Scale;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{Better, Metric};
+use sim::metric::Metric;
 use std::collections::BTreeMap;
 
 /// What a sweep comes to.
@@ -366,7 +367,7 @@ impl Sweep {
                 .filter_map(|goal| goal.of(&member.scenario))
                 .map(|(metric, _)| metric)
                 .collect();
-            for metric in self.directed(at).into_iter().filter(|metric| !goals.contains(metric)) {
+            for metric in member.scenario.directed_metrics().filter(|metric| !goals.contains(metric)) {
                 let values = |point| all.values(&self.cell(at, point, Time::Whole), &seeds, metric.name);
                 if let (Some(default), Some(values)) = (values(None), values(Some(point))) {
                     tested.push((member.name.clone(), metric, change(&default, &values)));
@@ -375,11 +376,7 @@ impl Sweep {
         }
         let adjusted =
             holm(&tested.iter().map(|(.., change)| change.p_value.unwrap_or(1.0)).collect::<Vec<_>>());
-        let is_worse = |metric: &Metric, change: &Change| match metric.better {
-            Better::Lower => change.difference > 0.0,
-            Better::Higher => change.difference < 0.0,
-            Better::Neutral => false,
-        };
+        let is_worse = |metric: &Metric, change: &Change| is_better(metric, change.difference) == Some(false);
         let matters = |metric: &Metric, change: &Change| {
             metric.scale == Scale::Linear
                 || change.ratio.is_none_or(|ratio| (ratio - 1.0).abs() >= self.at_least)
