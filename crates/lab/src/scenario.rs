@@ -24,6 +24,7 @@ mod former;
 mod mistakes;
 mod parse;
 
+pub(crate) use parse::syntax;
 pub use parse::{parse_program, wrong_value};
 
 use crate::applicable_settings::why_not_applicable;

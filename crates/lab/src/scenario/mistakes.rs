@@ -173,6 +173,7 @@ fn reworded(message: &str) -> String {
             .replace("expected a boolean", "expected true or false")
             .replace("expected a map", "expected a table")
             .replace("expected usize", "expected a whole number")
+            .replace("expected u32", "expected a whole number")
             .replace("expected f64", "expected a number")
             .replace('`', ""),
     }

@@ -69,7 +69,7 @@ pub fn parse_program(place: &str, text: &str) -> Result<ProgramSpec, ScenarioErr
 }
 
 /// What the parser says of a text.
-fn syntax(place: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
+pub(crate) fn syntax(place: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
     ScenarioError::Syntax { text: in_own_words(place, text, error) }
 }
 

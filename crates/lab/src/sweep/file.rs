@@ -21,7 +21,7 @@
 
 use super::SweepError;
 use super::plan::Method;
-use mm::sysctl::meant;
+use crate::scenario::syntax;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl SweepFile {
     pub fn parse(place: &str, text: &str) -> Result<SweepFile, SweepError> {
         let wrong = |text: String| SweepError::File { place: place.into(), text };
         // Another version may have other keys, so it is looked at first.
-        let table: toml::Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let table: toml::Table = toml::from_str(text).map_err(|error| syntax(place, text, &error))?;
         match table.get("format").map(toml::Value::as_integer) {
             Some(Some(format)) if format == i64::from(FORMAT) => {}
             Some(_) => {
@@ -150,7 +150,7 @@ impl SweepFile {
             }
             None => return Err(wrong(format!("it lacks format = {FORMAT}, the version of sweep files"))),
         }
-        let file: SweepFile = toml::from_str(text).map_err(|error| wrong(with_suggestion(&error)))?;
+        let file: SweepFile = toml::from_str(text).map_err(|error| syntax(place, text, &error))?;
         let within = |name: &str, value: Option<u64>, least: u64, most: u64| match value {
             Some(value) if !(least..=most).contains(&value) => {
                 Err(wrong(format!("{name} = {value}: it takes a whole number from {least} to {most}")))
@@ -179,19 +179,6 @@ impl SweepFile {
     }
 }
 
-/// What the parser says, with the key that is meant where one is much like it.
-fn with_suggestion(error: &toml::de::Error) -> String {
-    let text = error.to_string();
-    let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
-    match (text.contains("unknown field"), &quoted[..]) {
-        (true, [unknown, known @ ..]) => {
-            let like = meant(unknown, known.iter().copied());
-            text.trim_end().to_string() + &like
-        }
-        _ => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +204,7 @@ mod tests {
             (
                 "format = 1",
                 "format = 1\nmethod = 'griddy'",
-                "expected one of `grid`, `zip`, `random`, `halving`",
+                "line 2: griddy is not one of grid, zip, random, halving (do you mean grid?)",
             ),
             ("format = 1", "format = 1\nseeds = 0", "seeds = 0: it takes a whole number from 1 to 10000"),
             ("'kbuild'", "'kbuild'\nweight = 0", "weight = 0: it takes a number greater than 0"),
