@@ -492,8 +492,8 @@ fn hold_together() {
     soak::seeds("random hosts", 1..=40, |seed| check(seed, &met));
     let met = met.into_inner();
     if soak::are_fixed() {
-        let counted = |event: &&Event| met.counters.get(event.name()).is_none_or(|&count| count == 0);
-        let missed: Vec<&str> = MET.iter().filter(counted).map(|event| event.name()).collect();
+        let never = |event: &&Event| met.counters.get(event.name()).is_none_or(|&count| count == 0);
+        let missed: Vec<&str> = MET.iter().filter(never).map(|event| event.name()).collect();
         assert_eq!(missed, [""; 0], "never happened in any run");
         let unspent =
             SPENT.iter().filter(|cause| met.times.get(**cause).is_none_or(|&seconds| seconds == 0.0));

@@ -89,9 +89,9 @@ impl Validation {
     }
 
     /// Counts a step; returns whether a check is due, which waits until the invariants hold.
-    fn is_due(&mut self, holds: bool) -> bool {
+    fn is_due(&mut self, holds: impl FnOnce() -> bool) -> bool {
         self.left = self.left.saturating_sub(1);
-        let is_due = self.left == 0 && holds;
+        let is_due = self.left == 0 && holds();
         if is_due {
             self.left = self.interval.get();
         }
@@ -187,7 +187,7 @@ impl System {
             }
             self.machine.set_earliest(time);
             self.observe(time);
-            if self.mm.khugepaged_due() <= time && !program.runs_daemons() {
+            if !program.runs_daemons() && self.mm.khugepaged_due() <= time {
                 self.run_khugepaged(cpu, time);
                 if self.machine.now(cpu) > time {
                     self.queue.push(self.machine.now(cpu), cpu);
@@ -213,7 +213,7 @@ impl System {
                     self.run_kswapds(time);
                 }
                 if let Some(validation) = &mut self.validation
-                    && validation.is_due(program.has_consistent_pools())
+                    && validation.is_due(|| program.has_consistent_pools())
                 {
                     self.mm.validate(self.allocated);
                 }

@@ -276,14 +276,15 @@ impl Vmas for RecordedVmas {
 mod tests {
     use super::*;
 
+    fn decision(event: &str, fields: &[(&str, u64)]) -> Decision {
+        let fields = fields.iter().map(|&(name, value)| (name.to_string(), value));
+        Decision::new(0, 0, 7, event, fields)
+    }
+
     /// Two VMAs meet at a boundary of 2 MiB. A range that ends there with pages left is the last of its VMA; one that has
     /// used them up says nothing.
     #[test]
     fn neighbours_are_told_apart_by_ranges_that_stop_early() {
-        let decision = |event: &str, fields: &[(&str, u64)]| {
-            let fields = fields.iter().map(|&(name, value)| (name.to_string(), value));
-            Decision::new(0, 0, 7, event, fields)
-        };
         let range =
             |start: u64, end: u64| decision("cpn", &[("start", start * HUGE_PAGE), ("end", end * HUGE_PAGE)]);
         let (work, changed) = (decision("work", &[]), decision("cpnret", &[("n", 1)]));
@@ -300,10 +301,6 @@ mod tests {
     /// The kernel scans the first of two VMAs and stops; the twin scans both. The second is not done then, and the sequence goes on.
     #[test]
     fn after_a_pass_that_differs_the_kernel_counts() {
-        let decision = |event: &str, fields: &[(&str, u64)]| {
-            let fields = fields.iter().map(|&(name, value)| (name.to_string(), value));
-            Decision::new(0, 0, 7, event, fields)
-        };
         let cpn = |at: u64| decision("cpn", &[("start", at * HUGE_PAGE), ("end", (at + 1) * HUGE_PAGE)]);
         let mut vmas = vmas_of(&[7], &[cpn(8), cpn(12)], HUGE_PAGE / PAGE);
         let record =
