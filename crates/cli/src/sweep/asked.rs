@@ -88,7 +88,12 @@ fn goals(minimize: &[String], maximize: &[String]) -> Result<Vec<Goal>, SweepErr
     let of = |names: &[String], direction| {
         names.iter().map(|name| Goal::parse(name.trim(), direction)).collect::<Result<Vec<_>, _>>()
     };
-    Ok([of(minimize, Direction::Minimize)?, of(maximize, Direction::Maximize)?].concat())
+    let goals = [of(minimize, Direction::Minimize)?, of(maximize, Direction::Maximize)?].concat();
+    let both = minimize.iter().find(|name| maximize.iter().any(|other| other.trim() == name.trim()));
+    match both {
+        Some(metric) => Err(SweepError::OpposedGoals { metric: metric.trim().into() }),
+        None => Ok(goals),
+    }
 }
 
 fn constraints(texts: &[String]) -> Result<Vec<Constraint>, SweepError> {
@@ -139,12 +144,8 @@ fn of_file(arguments: &Arguments, place: &str, file: &SweepFile) -> Result<Wish,
     for spec in &file.fleet {
         members.push(member(spec, directory)?);
     }
-    let plain: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
-    for (at, member) in members.iter_mut().enumerate() {
-        if plain.iter().filter(|name| **name == member.name).count() > 1 {
-            member.name = format!("{} ({})", member.name, at + 1);
-        }
-    }
+    tell_apart(&mut members, |_, member| format!("{}, {}", member.name, member.variant));
+    tell_apart(&mut members, |at, member| format!("{} ({})", member.name, at + 1));
     let over = file.over.iter().map(|(key, values)| Axis::of(key, &values.spec()));
     let of_file = |error: SweepError| SweepError::File {
         place: place.into(),
@@ -164,6 +165,16 @@ fn of_file(arguments: &Arguments, place: &str, file: &SweepFile) -> Result<Wish,
         at_least: file.at_least.map_or(RELEVANT, |percent| percent / 100.0),
         shorten: shorten(file.whole_time),
     })
+}
+
+/// Gives members that have the same name others.
+fn tell_apart(members: &mut [Member], longer: impl Fn(usize, &Member) -> String) {
+    let plain: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
+    for (at, member) in members.iter_mut().enumerate() {
+        if plain.iter().filter(|name| **name == member.name).count() > 1 {
+            member.name = longer(at, member);
+        }
+    }
 }
 
 /// A member of a fleet; paths are relative to the sweep file.

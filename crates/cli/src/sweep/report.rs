@@ -92,18 +92,18 @@ fn verdict(answer: &Answer) -> String {
     match of.why {
         Why::Gains => format!("Set {}: {goals} ({seeds}).", chosen(of)),
         Why::KeepsConstraints => {
-            format!(
-                "Set {}: it keeps the constraints, which the default does not; {goals} ({seeds}).",
-                chosen(of)
-            )
+            let keeps = "it keeps the constraints, which the default does not";
+            format!("Set {}: {keeps}; {goals} ({seeds}).{}", chosen(of), losers(&of.goals))
         }
         Why::NoneAllowed => "Keep the default: no point keeps all constraints.".into(),
         Why::NoneBetter => {
-            format!(
-                "Keep the default: none of {} points is better, over {} seeds.",
-                answer.points.len(),
-                answer.seeds
-            )
+            let (all, seeds) = (answer.points.len(), answer.seeds);
+            match answer.points.iter().filter(|point| point.allowed).count() {
+                allowed if allowed < all => format!(
+                    "Keep the default: no point that keeps the constraints ({allowed} of {all}) is better, over {seeds} seeds."
+                ),
+                _ => format!("Keep the default: none of {all} points is better, over {seeds} seeds."),
+            }
         }
         Why::MayBeChance => format!("Keep the default. {}: that may be chance.", best()),
         Why::TooSmall => format!("Keep the default. {}: less than what matters (--at-least).", best()),
@@ -117,6 +117,17 @@ fn verdict(answer: &Answer) -> String {
             format!("Keep the default. {}, but breaks constraints there: {}.", best(), broken.join("; "))
         }
     }
+}
+
+/// The members that lose by what keeps the constraints, with a space before.
+fn losers(goals: &[GoalResult]) -> String {
+    let members = goals.iter().flat_map(|goal| &goal.members);
+    let losing = members.filter(|member| member.holds == Holds::Worse).map(|of| {
+        let change = in_a_line(&of.change, of.metric.unit_of_change());
+        format!("{}: {} {change}", of.member, of.metric.label)
+    });
+    let losing: Vec<String> = losing.collect();
+    if losing.is_empty() { String::new() } else { format!(" It loses on {}.", losing.join("; ")) }
 }
 
 /// The members, and how sure the model is of each.

@@ -58,6 +58,9 @@ pub enum SweepError {
     /// A metric that there is not.
     #[error("{name}: no such metric; most like it: {like}; `mmtwin list metrics` has all")]
     UnknownMetric { name: String, like: String },
+    /// A goal and its opposite.
+    #[error("{metric}: to be made smaller and larger; drop one of the goals")]
+    OpposedGoals { metric: String },
     /// A metric that no member has.
     #[error("{metric}: no workload here has this metric: {of}; `mmtwin list metrics` says which have it")]
     NoMember { metric: String, of: String },

@@ -41,20 +41,20 @@ pub struct SweepFile {
     /// How points are chosen.
     #[serde(default)]
     pub method: Method,
-    /// Values into which a range is split.
+    /// Values into which a range is split; 5 if absent.
     pub points: Option<usize>,
     /// Points that random and halving draw.
     pub samples: Option<usize>,
-    /// Seeds 1 to this number choose.
+    /// Seeds 1 to this number choose; as many as the scenarios have, at least 3, if absent.
     pub seeds: Option<u32>,
-    /// So many seeds after those tell what the choice gains.
+    /// So many seeds after those tell what the choice gains, at least 3; 8 if absent.
     pub held_out: Option<u32>,
-    /// The least change that matters, in percent.
+    /// The least change that matters, in percent; 1 if absent.
     pub at_least: Option<f64>,
     /// Run the whole virtual time in the first rung of halving too.
     #[serde(default)]
     pub whole_time: bool,
-    /// Metrics to make smaller.
+    /// Metrics to make smaller. Without a goal, each member has its scenario's own.
     #[serde(default)]
     pub minimize: Vec<String>,
     /// Metrics to make larger.
