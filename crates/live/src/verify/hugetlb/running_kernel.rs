@@ -116,8 +116,10 @@ pub fn record(progress: &mut dyn FnMut(&str)) -> Result<Recording, VerifyError> 
         if case.peak_kib().saturating_add(spare) > free {
             let (needed, free) = (case.peak_kib() >> 10, free >> 10);
             recording.notes.push(format!(
-                "{} was skipped: it needs {needed} MiB of {free} MiB free, and a third of the memory must stay free",
-                case.name
+                "{} was skipped: it needs {needed} MiB of {free} MiB free, and a third of the memory must stay free; \
+                 what the page cache holds is not free: `sync; echo 3 > {}` frees it",
+                case.name,
+                sysctl("vm.drop_caches").display()
             ));
             continue;
         }
