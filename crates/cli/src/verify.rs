@@ -44,7 +44,7 @@ numa: programs run on several nodes. The decisions on each NUMA hinting fault an
 compared. With --qemu, each kernel boots three times for each program: once to record the effect of
 the decisions over time, and twice to record every decision, with small pages and with huge ones.
 --program runs only one of numa01, numa01tl, numa02 and pinmove, or a program of your own: a .toml
-file with the keys of a scenario's [workload.program], such as
+file with the keys of a scenario's [workload.programs.program], such as
   kind = \"numa02\"
   threads = 4
   mib = 32
@@ -98,7 +98,7 @@ pub struct Arguments {
     fresh: bool,
 
     /// With --qemu: run only this program of numa (numa01, numa01tl, numa02 or pinmove), or the one in this
-    /// .toml file, which has the keys of a scenario's [workload.program]
+    /// .toml file, which has the keys of a scenario's [workload.programs.program]
     #[arg(long, value_name = "NAME|FILE", requires = "qemu", conflicts_with_all = ["recorded", "recordings"])]
     program: Option<String>,
 

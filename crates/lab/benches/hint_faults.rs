@@ -15,7 +15,7 @@ use divan::Bencher;
 use lab::scenario::{Scenario, load_machine};
 use mm::Event;
 use sim::{Run, Workload};
-use workload::threads::ProgramSpec;
+use workload::tasks::ProgramSpec;
 
 fn main() {
     divan::main();
@@ -25,9 +25,9 @@ fn main() {
 /// second on.
 fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
     let mut scenario = Scenario::load(name).unwrap();
-    let Workload::Numa(threads) = &mut scenario.workload else { panic!("threads on several nodes") };
-    threads.milliseconds = 3000;
-    change(&mut threads.program);
+    let Workload::Host(host) = &mut scenario.workload else { panic!("threads on several nodes") };
+    host.milliseconds = 3000;
+    change(&mut host.programs[0].program);
     let mut machine = load_machine(&scenario.machine).unwrap();
     machine.topology.cores_per_socket /= 8;
     let settings = [("scan_delay_ms", "100"), ("scan_period_min_ms", "100")];

@@ -45,7 +45,7 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
         "numa" if !settings.numa.balancing && !settings.numa.tiering => {
             Some("kernel.numa_balancing = 0, so nothing is scanned".into())
         }
-        _ => why_subsystem_unused(subsystem(mechanism)?, kind),
+        _ => why_subsystem_unused(subsystem(mechanism)?, &run.workload),
     }
 }
 

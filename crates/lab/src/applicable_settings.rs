@@ -5,7 +5,7 @@
 //!   socket-stream, replay
 //!   kernel-writes           resize pools of huge pages         zones, TLB flushes, failing allocations
 //!   mappings, long-running, fault in address spaces            zones, folio sizes, compaction, reclaim,
-//!   numa, host                                                 and further ones for each kind
+//!   host                                                       and further ones for each kind
 //! ```
 //!
 //! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
@@ -14,6 +14,8 @@
 
 use mm::SETTINGS;
 use mm::sysctl::Subsystem;
+use sim::Workload;
+use sim::host::HostPrograms;
 
 /// Which kinds of workloads heed the settings of a subsystem.
 struct Heeded {
@@ -37,30 +39,36 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Swap, &["long-running", "host"], "memcached-memtier"),
     heeded(Subsystem::Writeback, &["host"], "burst-writer"),
     heeded(Subsystem::Readahead, &["host"], "burst-writer"),
-    heeded(Subsystem::Demotion, &["numa", "host"], "tiered-kv"),
-    heeded(Subsystem::NumaBalancing, &["numa", "host"], "numa01"),
+    heeded(Subsystem::Demotion, &["host"], "tiered-kv"),
+    heeded(Subsystem::NumaBalancing, &["host"], "numa01"),
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
     heeded(Subsystem::FailPageAlloc, &["kernel-writes"], "hugetlb-8s"),
-    heeded(Subsystem::TlbFlushes, &["kernel-writes", "numa", "host"], "hugetlb-8s"),
+    heeded(Subsystem::TlbFlushes, &["kernel-writes", "host"], "hugetlb-8s"),
     heeded(
         Subsystem::VmstatWorkers,
-        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "numa", "host"],
+        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "host"],
         "kbuild",
     ),
 ];
 
 /// Kinds of workloads whose processes have page tables.
-const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "numa", "host"];
+const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "host"];
 
-/// Why a setting does not affect workloads of a kind; `None` if it does.
-pub(crate) fn why_not_applicable(setting: &str, kind: &str) -> Option<String> {
-    why_subsystem_unused(SETTINGS.iter().find(|other| other.name == setting)?.acts_on, kind)
+/// Why a setting does not affect a workload; `None` if it does.
+pub(crate) fn why_not_applicable(setting: &str, workload: &Workload) -> Option<String> {
+    why_subsystem_unused(SETTINGS.iter().find(|other| other.name == setting)?.acts_on, workload)
 }
 
-/// Why what acts on a subsystem does not affect workloads of a kind; `None` if it does.
-pub(crate) fn why_subsystem_unused(subsystem: Subsystem, kind: &str) -> Option<String> {
+/// Why what acts on a subsystem does not affect a workload; `None` if it does.
+pub(crate) fn why_subsystem_unused(subsystem: Subsystem, workload: &Workload) -> Option<String> {
+    let of_files = matches!(subsystem, Subsystem::Readahead | Subsystem::Writeback);
+    if let Workload::Host(HostPrograms { files: None, .. }) = workload
+        && of_files
+    {
+        return Some(format!("it is about {}, and no program of this host has files", subsystem.name()));
+    }
     let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem)?;
-    why_unused(subsystem, heeded.kinds, heeded.example, kind)
+    why_unused(subsystem, heeded.kinds, heeded.example, workload.kind())
 }
 
 /// The same, where the kinds that use the subsystem and a scenario of one of them are known.
@@ -78,7 +86,6 @@ pub(crate) fn why_unused(subsystem: Subsystem, kinds: &[&str], example: &str, ki
 mod tests {
     use super::*;
     use crate::scenario::Scenario;
-    use sim::Workload;
 
     #[test]
     fn no_subsystem_is_there_twice_and_each_has_settings() {
@@ -102,14 +109,23 @@ mod tests {
         }
     }
 
+    fn of(scenario: &str, setting: &str) -> Option<String> {
+        why_not_applicable(setting, &Scenario::load(scenario).unwrap().workload)
+    }
+
     #[test]
     fn a_setting_of_address_spaces_means_nothing_without_any() {
-        assert!(
-            why_not_applicable("transparent_hugepage/enabled", "page-fault").unwrap().contains("speedometer")
-        );
-        assert_eq!(why_not_applicable("transparent_hugepage/enabled", "mappings"), None);
+        assert!(of("page_fault1", "transparent_hugepage/enabled").unwrap().contains("speedometer"));
+        assert_eq!(of("speedometer", "transparent_hugepage/enabled"), None);
         // 7.2 allocates lists of folios to be split whenever it uses large folios.
-        assert_eq!(why_not_applicable("failslab/nth", "mappings"), None);
-        assert_eq!(why_not_applicable("vm.min_free_kbytes", "page-fault"), None);
+        assert_eq!(of("speedometer", "failslab/nth"), None);
+        assert_eq!(of("page_fault1", "vm.min_free_kbytes"), None);
+    }
+
+    #[test]
+    fn a_host_without_files_writes_none() {
+        assert!(of("numa01", "vm.dirty_ratio").unwrap().contains("no program of this host has files"));
+        assert_eq!(of("burst-writer", "vm.dirty_ratio"), None);
+        assert_eq!(of("numa01", "vm.swappiness"), None);
     }
 }

@@ -24,8 +24,9 @@ use serde::Serialize;
 use sim::Workload;
 use sim::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use workload::keys::TIMES;
+use workload::tasks::ProgramSpec;
+use workload::threads::Threads;
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02};
-use workload::threads::{ProgramSpec, Threads};
 
 /// The scenario that the arms are made from.
 pub const SCENARIO: &str = "pid-filter";
@@ -136,9 +137,9 @@ impl Arm {
         experiment.machine.topology.cores_per_socket = cpus;
         experiment.machine.topology.threads_per_core = 1;
         experiment.scenario.name = self.name();
-        if let Workload::Numa(threads) = &mut experiment.scenario.workload {
-            threads.milliseconds = self.seconds * 1000;
-            threads.program = self.sharing.program(self.threads);
+        if let Workload::Host(host) = &mut experiment.scenario.workload {
+            host.milliseconds = self.seconds * 1000;
+            host.programs[0].program = self.sharing.program(self.threads);
         }
         Ok(experiment)
     }

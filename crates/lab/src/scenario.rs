@@ -33,13 +33,12 @@ use mm::sysctl::most_like;
 use mm::{Series, SettingError};
 use serde::{Deserialize, Deserializer};
 use sim::metric::{Better, Metric};
-use sim::numa::NumaThreads;
 use sim::{KernelChoice, KernelError, Misfit, Run, TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use workload::keys::Bounds;
-use workload::threads::ProgramSpec;
+use workload::tasks::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
 
 /// Of seeds.
@@ -283,24 +282,26 @@ impl Scenario {
         if is_path(&self.machine) {
             self.machine = directory.join(&self.machine).to_string_lossy().into_owned();
         }
-        let (key, paths) = self.workload.recorded_files_mut();
-        let wrong = |path: &Path, problem| ScenarioError::File {
+        let wrong = |key: String, path: &Path, problem| ScenarioError::File {
             place: place.into(),
             key: format!("workload.{key}"),
             path: path.into(),
             problem,
         };
-        for path in paths {
+        for (key, path) in self.workload.recorded_files_mut() {
             *path = directory.join(&*path);
-            std::fs::File::open(&*path).map_err(|error| wrong(path, error.to_string()))?;
+            std::fs::File::open(&*path).map_err(|error| wrong(key, path, error.to_string()))?;
         }
-        match &self.workload {
-            Workload::Numa(NumaThreads {
-                program: ProgramSpec::Samples(samples @ SampleFile { file: Recording::File(path) }),
-                ..
-            }) => samples.read().map(drop).map_err(|problem| wrong(path, problem)),
-            _ => Ok(()),
+        let Workload::Host(host) = &self.workload else { return Ok(()) };
+        for (at, program) in host.programs.iter().enumerate() {
+            if let ProgramSpec::Samples(samples @ SampleFile { file: Recording::File(path) }) =
+                &program.program
+            {
+                let key = format!("programs[{at}].program.file");
+                samples.read().map_err(|problem| wrong(key, path, problem))?;
+            }
         }
+        Ok(())
     }
 
     /// Those of its metrics that can be better or worse.
@@ -353,7 +354,7 @@ impl Scenario {
         let choice = self.choice(of_base.as_deref().unwrap_or(variant))?;
         let settings = choice.settings(machine.page_size, &self.settings, changes)?;
         for name in changes.keys() {
-            if let Some(reason) = why_not_applicable(name, self.workload.kind()) {
+            if let Some(reason) = why_not_applicable(name, &self.workload) {
                 return Err(ScenarioError::NotApplicable {
                     name: name.clone(),
                     scenario: self.name.clone(),

@@ -30,6 +30,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
+/// Why there is a device where files are read and written.
+const NO_FILES: &str = "checked: programs with files name a device";
+
 /// Whether the CPU that submits a request at `now` also does the device's work (zram, RAM disks).
 fn is_done_by_cpu(service: Service, now: Time) -> bool {
     service.completion <= now + service.cpu
@@ -75,7 +78,7 @@ pub(crate) struct BlockIo {
     page_size: PageSize,
     /// Pages of the largest request.
     request_pages: u64,
-    file_device: Device,
+    file_device: Option<Device>,
     swap_device: Option<Device>,
     /// For each folio being read, the time at which it is filled.
     filled_at: Vec<Time>,
@@ -102,7 +105,12 @@ fn note_filling(filled_at: &mut Vec<Time>, id: FolioId, completion: Time) {
 impl BlockIo {
     /// The devices of these names in the machine's profile: of files, and of swap with its size in MiB. A run is checked to name
     /// only devices that the machine has.
-    pub fn new(machine: &Profile, files: &str, swap: Option<(&str, u64)>, system: &mut System) -> BlockIo {
+    pub fn new(
+        machine: &Profile,
+        files: Option<&str>,
+        swap: Option<(&str, u64)>,
+        system: &mut System,
+    ) -> BlockIo {
         let device = |name: &str| machine.devices.get(name).map(|figures| figures.device());
         let page_size = system.mm.parts.allocator.page_size();
         let swap_device = swap.and_then(|(name, mib)| {
@@ -113,7 +121,7 @@ impl BlockIo {
         BlockIo {
             page_size,
             request_pages: (system.mm.settings().max_sectors_kb * 1024 / page_size.bytes()).max(1),
-            file_device: device(files).expect("checked: the machine has the device"),
+            file_device: files.and_then(device),
             swap_device,
             filled_at: Vec::new(),
             request: Vec::new(),
@@ -125,9 +133,14 @@ impl BlockIo {
         }
     }
 
+    /// Whether there is a device, of files or of swap.
+    pub fn has_devices(&self) -> bool {
+        self.file_device.is_some() || self.swap_device.is_some()
+    }
+
     /// Memory in bytes that `bytes` of files take on their device, which is more than none for a RAM disk.
     pub fn memory_of_files(&self, bytes: u64) -> u64 {
-        self.file_device.memory(bytes)
+        self.file_device.as_ref().map_or(0, |device| device.memory(bytes))
     }
 
     /// Memory in bytes that the contents of swap take now on their device; `None` without swap.
@@ -191,7 +204,8 @@ impl BlockIo {
         }
         let now = system.machine.now(cpu);
         let bytes = files.iter().map(|&id| bytes(system, id)).sum();
-        let service = self.file_device.submit(now, Direction::Write, bytes);
+        let device = self.file_device.as_mut().expect(NO_FILES);
+        let service = device.submit(now, Direction::Write, bytes);
         system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
         if is_done_by_cpu(service, now) {
             files.into_iter().for_each(|id| system.mm.enter(&mut system.machine, cpu).end_write(id));
@@ -221,7 +235,8 @@ impl BlockIo {
             system.machine.charge(cpu, Category::FileRead, insert);
             let now = system.machine.now(cpu);
             let bytes = self.request_bytes(system);
-            let service = self.file_device.submit(now, Direction::Read, bytes);
+            let device = self.file_device.as_mut().expect(NO_FILES);
+            let service = device.submit(now, Direction::Read, bytes);
             self.file_bytes_read += bytes;
             self.await_request(system, cpu, now, service);
         }
@@ -336,13 +351,15 @@ impl BlockIo {
             Touch::Mapped => return Ok(None),
             Touch::Minor if was_hint => return Ok(None),
             Touch::Minor => {
-                system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+                let cost = system.machine.costs.page_fault;
+                system.machine.work(cpu, Category::PageFault, cost);
                 return Ok(None);
             }
             Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
             Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
         };
-        system.machine.charge(cpu, Category::PageFault, system.machine.costs.page_fault);
+        let cost = system.machine.costs.page_fault;
+        system.machine.work(cpu, Category::PageFault, cost);
         self.submit_swap_reads(system, cpu);
         Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }

@@ -5,16 +5,16 @@
 //! more threads than the twin supports, a measured time too short to count anything.
 
 use crate::error::Misfit;
-use crate::host::HostPrograms;
+use crate::host::{HostProgram, HostPrograms};
 use crate::kernel_writes::parse_write;
 use crate::long_running::LongRunning;
 use crate::mappings::Program;
-use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
 use machine::{PageSize, Profile, Time, WrongValue};
 use workload::keys::{MICROSECONDS, THREADS, Value};
+use workload::threads::ProgramSpec as ThreadsSpec;
 
 impl Workload {
     /// Checks keys against each other. The keys in errors are below `workload`.
@@ -55,7 +55,6 @@ impl Workload {
                     &format!("at most {} us for all copies together", MICROSECONDS.most),
                 )
             }
-            Workload::Numa(w) => w.program.check().map_err(|wrong| wrong.within("workload.program")),
             Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::Mappings(w) if w.program.recordings() == 0 => {
@@ -125,10 +124,11 @@ fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfi
 
 /// Whether the workload runs with any base page size: its demand is in bytes, or in pages that are converted.
 fn has_any_page_size(workload: &Workload) -> bool {
-    matches!(
-        workload,
-        Workload::PageFault(_) | Workload::LongRunning(_) | Workload::Mappings(_) | Workload::Host(_)
-    )
+    match workload {
+        Workload::PageFault(_) | Workload::LongRunning(_) | Workload::Mappings(_) => true,
+        Workload::Host(host) => host.has_any_page_size(),
+        _ => false,
+    }
 }
 
 impl Run {
@@ -165,7 +165,6 @@ impl Run {
                 )
             }
             Workload::Host(w) => w.check_fit(machine),
-            Workload::Numa(w) => w.check_fit(machine),
             Workload::Mappings(w) => self.check_seed(&w.program),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
         }
@@ -219,33 +218,48 @@ fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
     misfit(key, format!("{mib} MiB"), expected)
 }
 
-fn check_devices(
-    machine: &Profile,
-    (files, swap): (&String, Option<&String>),
-    held_mib: u64,
-) -> Result<(), Misfit> {
+fn check_devices(machine: &Profile, host: &HostPrograms) -> Result<(), Misfit> {
     let is_missing = |name: &&String| !machine.devices.contains_key(*name);
-    if let Some(missing) = std::iter::once(files).chain(swap).find(is_missing) {
+    if let Some(missing) = host.files.iter().chain(&host.swap).find(is_missing) {
         let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let expected = format!("a device of machine {}, which has: {known}", machine.name);
         return misfit("files, workload.swap", missing, expected);
     }
-    check_memory(machine, "held_mib", held_mib)
+    check_memory(machine, "held_mib", host.held_mib)
 }
 
 impl HostPrograms {
     pub(crate) fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
-        check_devices(machine, (&self.files, self.swap.as_ref()), self.held_mib)?;
+        check_devices(machine, self)?;
         for (at, program) in self.programs.iter().enumerate() {
-            for (key, node) in [("cpu_node", program.cpu_node), ("memory_node", program.memory_node)] {
-                check_node(machine, &format!("programs[{at}].{key}"), node.unwrap_or(0))?;
-            }
-            if program.program.needs_numa() && machine.numa.is_none() {
-                return Err(Misfit::NoNuma { machine: machine.name.clone() });
-            }
+            program.check_fit(machine, &format!("programs[{at}]"))?;
         }
         Ok(())
+    }
+}
+
+impl HostProgram {
+    /// Checks it against the machine; `place` is that of the program below the workload.
+    fn check_fit(&self, machine: &Profile, place: &str) -> Result<(), Misfit> {
+        let of = |key: &str| format!("{place}.{key}");
+        for (key, node) in [("cpu_node", self.cpu_node), ("memory_node", self.memory_node)] {
+            check_node(machine, &of(key), node.unwrap_or(0))?;
+        }
+        let topology = machine.topology();
+        if self.cpuset_mems.iter().any(|&node| node >= topology.nodes) {
+            return misfit(&of("cpuset_mems"), format!("{:?}", self.cpuset_mems), no_more_than(machine));
+        }
+        if let Some(node) = self.begins_on.filter(|&node| node >= topology.nodes_with_cpus()) {
+            return misfit(&of("begins_on"), node, no_more_than(machine));
+        }
+        if let Some(cpu) = self.begins_on_cpu {
+            check_cpus(machine, &of("begins_on_cpu"), cpu, usize::from(cpu) + 1)?;
+        }
+        match self.program.threads() {
+            Some(threads) => check_threads(machine, &of("program"), &threads),
+            None => Ok(()),
+        }
     }
 }
 
@@ -272,36 +286,21 @@ impl PageFaultLoop {
     }
 }
 
-impl NumaThreads {
-    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
-        let topology = machine.topology();
-        if machine.numa.is_none() {
-            return Err(Misfit::NoNuma { machine: machine.name.clone() });
+/// Checks threads that share memory against the machine. They may need more memory than there is: that is for the kernel to answer.
+fn check_threads(machine: &Profile, key: &str, threads: &ThreadsSpec) -> Result<(), Misfit> {
+    if machine.numa.is_none() {
+        return Err(Misfit::NoNuma { machine: machine.name.clone() });
+    }
+    let cpus = machine.topology().cpus();
+    let (number, keys) = threads.threads(cpus);
+    if !THREADS.contain(number as f64) {
+        let expected = format!("at most {} in all processes together", THREADS.most);
+        return misfit(&format!("{key}: {keys}"), format!("{number} threads"), expected);
+    }
+    match threads.slices(cpus) {
+        Some((number, mib)) if mib * 256 < u64::from(number) => {
+            misfit(&format!("{key}.mib"), mib, format!("a page at least for each of the {number} threads"))
         }
-        if self.cpuset_mems.iter().any(|&node| node >= topology.nodes) {
-            return misfit("cpuset_mems", format!("{:?}", self.cpuset_mems), no_more_than(machine));
-        }
-        if self.begins_on >= topology.nodes_with_cpus() {
-            return misfit("begins_on", self.begins_on, no_more_than(machine));
-        }
-        if let Some(thread) = self.kernel_thread {
-            check_cpus(machine, "kernel_thread.cpu", thread.cpu, usize::from(thread.cpu) + 1)?;
-        }
-        if let Some(earlier) = self.lru_add {
-            check_cpus(machine, "lru_add.cpu", earlier.cpu, usize::from(earlier.cpu) + 1)?;
-        }
-        let (mib, keys) = self.program.memory_mib();
-        check_memory(machine, &format!("program: {keys}"), mib)?;
-        let (threads, keys) = self.program.threads(topology.cpus());
-        if !THREADS.contain(threads as f64) {
-            let expected = format!("at most {} in all processes together", THREADS.most);
-            return misfit(&format!("program: {keys}"), format!("{threads} threads"), expected);
-        }
-        match self.program.slices(topology.cpus()) {
-            Some((threads, mib)) if mib * 256 < u64::from(threads) => {
-                misfit("program.mib", mib, format!("a page at least for each of the {threads} threads"))
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }

@@ -26,7 +26,6 @@ mod mapping;
 pub mod mappings;
 mod memory_access;
 pub mod metric;
-pub mod numa;
 mod oom;
 pub mod outcome;
 pub mod page_cache;
@@ -115,7 +114,6 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
         Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
         Workload::KernelWrites(spec) => kernel_writes::run(boot, spec),
-        Workload::Numa(spec) => numa::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Mappings(spec) => mappings::run(boot, spec),
         Workload::Host(spec) => host::run(boot, spec),

@@ -155,18 +155,15 @@ macro_rules! metrics {
 }
 
 /// Workloads that allocate and free pages on a system whose CPU time is accounted.
-const ALLOCATOR: &[&str] =
-    &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "numa", "host"];
+const ALLOCATOR: &[&str] = &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "host"];
 /// Workloads that can be a kernel build, and end.
 const BUILDS: &[&str] = &["kbuild", "host"];
 /// Workloads that do the same over and over.
-const SCORED: &[&str] = &["page-fault", "socket-stream", "numa", "host"];
+const SCORED: &[&str] = &["page-fault", "socket-stream", "host"];
 const PAGE_FAULT: &[&str] = &["page-fault"];
 const SOCKET_STREAM: &[&str] = &["socket-stream"];
 const KERNEL_WRITES: &[&str] = &["kernel-writes"];
 /// Workloads whose threads use memory of several nodes.
-const NODES: &[&str] = &["numa", "host"];
-const NUMA: &[&str] = &["numa"];
 const HOST: &[&str] = &["host"];
 const LONG_RUNNING: &[&str] = &["long-running"];
 const MAPPINGS: &[&str] = &["mappings"];
@@ -248,17 +245,17 @@ metrics! {
         "queries answered a second of virtual time";
     DURATION, "duration", "duration", Time, "s", Neutral, HOST,
         "virtual time from the first transaction to the end of the last";
-    ELAPSED, "elapsed", "elapsed", Time, "s", Lower, NUMA,
-        "virtual time from the start of a program to its end";
-    USER_TIME, "user_time", "user time", Time, "s", Lower, NODES,
+    ELAPSED, "elapsed", "elapsed", Time, "s", Lower, HOST,
+        "virtual time from the start of measuring until all programs have ended, or were cut off";
+    USER_TIME, "user_time", "user time", Time, "s", Lower, HOST,
         "CPU time of programs, waiting for memory included, all CPUs";
-    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, NODES,
+    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, HOST,
         "CPU time of the kernel, all CPUs";
-    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, NODES,
+    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, HOST,
         "pages that threads used on the node where they ran, of all that they used";
-    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, NUMA,
+    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, HOST,
         "hint faults whose page was on the thread's node, of all";
-    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, NUMA,
+    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, HOST,
         "updates, hint faults and migrations, weighed as mmtests does";
     FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, HOST,
         "what the device of files has read, a second of virtual time";

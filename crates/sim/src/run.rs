@@ -17,7 +17,6 @@ use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::kernel_writes::KernelWrites;
 use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
-use crate::numa::NumaThreads;
 use crate::page_fault::PageFaultLoop;
 use crate::progress::RunProgress;
 use crate::replay::Replay;
@@ -28,8 +27,6 @@ use mm::Decisions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use workload::threads::ProgramSpec;
-use workload::threads::samples::{Recording, SampleFile};
 
 workload::kinds! {
     /// The workload of a run, by its key `kind`.
@@ -44,8 +41,6 @@ workload::kinds! {
         "replay" Replay(Replay),
         /// Writes to files of the kernel, such as sysctls.
         "kernel-writes" KernelWrites(KernelWrites),
-        /// Threads on several nodes, for NUMA balancing.
-        "numa" Numa(NumaThreads),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
         "long-running" LongRunning(LongRunning),
         /// A program whose mappings and first touches were recorded.
@@ -108,16 +103,15 @@ impl Run {
 }
 
 impl Workload {
-    /// Paths of the recordings that the workload replays, if any, and the key that gives them.
-    pub fn recorded_files_mut(&mut self) -> (&'static str, &mut [PathBuf]) {
+    /// Paths of the recordings that the workload replays, and the keys that give them.
+    pub fn recorded_files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         match self {
-            Workload::Replay(w) => ("trace", std::slice::from_mut(&mut w.trace)),
-            Workload::Mappings(w) => ("program", w.program.files_mut()),
-            Workload::Numa(NumaThreads {
-                program: ProgramSpec::Samples(SampleFile { file: Recording::File(path) }),
-                ..
-            }) => ("program.file", std::slice::from_mut(path)),
-            _ => ("", &mut []),
+            Workload::Replay(w) => vec![("trace".into(), &mut w.trace)],
+            Workload::Mappings(w) => {
+                w.program.files_mut().iter_mut().map(|path| ("program".into(), path)).collect()
+            }
+            Workload::Host(w) => w.recorded_files_mut(),
+            _ => Vec::new(),
         }
     }
 
@@ -125,7 +119,6 @@ impl Workload {
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let own: Vec<(&str, &mut Figure)> = match self {
             Workload::Host(w) => return w.figures_mut(),
-            Workload::Numa(w) => return w.program.figures_mut(),
             Workload::Kbuild(w) => {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }

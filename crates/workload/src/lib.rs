@@ -4,7 +4,7 @@
 //! Nothing here knows how a kernel answers. [`trace`] holds what the page allocator of a real kernel was
 //! asked for, [`process`] profiles of processes made from such traces, [`mappings`] VMAs and first touches of
 //! pages, [`access`] page accesses in the formats of other tools, [`demand`] generators of programs that run
-//! out of memory, and [`threads`] threads that share memory. Traces and profiles are Parquet tables
+//! out of memory, [`threads`] threads that share memory, and [`background`] what is there beside them. Traces and profiles are Parquet tables
 //! ([`table`]) with a hash of their values ([`content_hash`]).
 
 /// Declares an enum for a table of a scenario whose key `kind` names the variant; every other key belongs to
@@ -60,6 +60,7 @@ macro_rules! kinds {
 }
 
 pub mod access;
+pub mod background;
 pub mod content_hash;
 #[cfg(test)]
 mod damage;

@@ -3,13 +3,15 @@
 //! ```text
 //!   demand::Demand      files and memory that a program needs again and again ┐
 //!                                                                             ├─► Operation of a thread
-//!   threads::Program    which thread uses which memory, and how               ┘
+//!   threads::Program    which thread uses which memory, and how               ┤
+//!   background          threads of the kernel, memory that was touched once   ┘
 //! ```
 //!
 //! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
 //! What an operation costs, who waits and what else happens is up to the kernel and the machine.
 
-use crate::demand::groups::AccessGroups;
+use crate::background;
+use crate::demand::groups::{AccessGroups, Object};
 use crate::demand::kernel_build::RecordedBuild;
 use crate::demand::memcached::Memcached;
 use crate::demand::spec::{self, DemandSpec};
@@ -20,6 +22,7 @@ use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, shar
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
+use std::path::PathBuf;
 
 /// How much of each page a thread accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub struct Process {
     pub apart: bool,
     /// Whether the first thread touches all memory before it starts the others.
     pub touched: bool,
+    /// Whether it is a thread of the kernel, which has no memory of its own and which NUMA balancing leaves alone.
+    pub of_kernel: bool,
 }
 
 /// The processes, files and threads of a program.
@@ -93,6 +98,8 @@ pub struct Layout {
     pub processes: Vec<Process>,
     pub files: Vec<File>,
     pub threads: Vec<demand::Thread>,
+    /// Whether processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
+    pub stays: bool,
 }
 
 crate::kinds! {
@@ -122,13 +129,32 @@ crate::kinds! {
         "kernbench" Kernbench(kernbench::Kernbench),
         /// Memory accesses sampled by a profiler.
         "samples" Samples(samples::SampleFile),
+        /// A thread of the kernel that computes.
+        "kernel-thread" KernelThread(background::KernelThread),
+        /// Memory that was touched once and stays.
+        "touch-once" TouchOnce(background::TouchOnce),
     }
 }
 
-/// What the two families of generators read of a [`ProgramSpec`].
+impl From<threads::ProgramSpec> for ProgramSpec {
+    fn from(spec: threads::ProgramSpec) -> ProgramSpec {
+        match spec {
+            threads::ProgramSpec::Numa01(spec) => ProgramSpec::Numa01(spec),
+            threads::ProgramSpec::Numa02(spec) => ProgramSpec::Numa02(spec),
+            threads::ProgramSpec::PinMove(spec) => ProgramSpec::PinMove(spec),
+            threads::ProgramSpec::Sharing(spec) => ProgramSpec::Sharing(spec),
+            threads::ProgramSpec::HotSet(spec) => ProgramSpec::HotSet(spec),
+            threads::ProgramSpec::Kernbench(spec) => ProgramSpec::Kernbench(spec),
+            threads::ProgramSpec::Samples(spec) => ProgramSpec::Samples(spec),
+        }
+    }
+}
+
+/// What the families of generators read of a [`ProgramSpec`].
 enum Family {
     Demand(DemandSpec),
     Threads(threads::ProgramSpec),
+    Listed(Listed),
 }
 
 impl ProgramSpec {
@@ -146,6 +172,8 @@ impl ProgramSpec {
             ProgramSpec::HotSet(spec) => Family::Threads(threads::ProgramSpec::HotSet(spec)),
             ProgramSpec::Kernbench(spec) => Family::Threads(threads::ProgramSpec::Kernbench(spec)),
             ProgramSpec::Samples(spec) => Family::Threads(threads::ProgramSpec::Samples(spec)),
+            ProgramSpec::KernelThread(spec) => Family::Listed(spec.start()),
+            ProgramSpec::TouchOnce(spec) => Family::Listed(spec.start()),
         }
     }
 
@@ -154,12 +182,36 @@ impl ProgramSpec {
         match self.family() {
             Family::Demand(spec) => spec.check(),
             Family::Threads(spec) => spec.check(),
+            Family::Listed(_) => Ok(()),
         }
     }
 
-    /// Whether what memory costs depends on the machine's table `[numa]`.
-    pub fn needs_numa(&self) -> bool {
-        matches!(self.family(), Family::Threads(_))
+    /// The threads that share memory, if it is a program of that kind; what memory costs them depends on the machine's table
+    /// `[numa]`.
+    pub fn threads(&self) -> Option<threads::ProgramSpec> {
+        match self.family() {
+            Family::Threads(spec) => Some(spec),
+            Family::Demand(_) | Family::Listed(_) => None,
+        }
+    }
+
+    /// Whether it reads or writes files.
+    pub fn uses_files(&self) -> bool {
+        match self {
+            ProgramSpec::Groups(spec) => spec.groups.iter().any(|group| group.object == Object::File),
+            ProgramSpec::KernelBuild(_) | ProgramSpec::SysbenchReadOnly(_) | ProgramSpec::StockLevel(_) => {
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The recording that it replays, where its path is given.
+    pub fn recorded_file_mut(&mut self) -> Option<&mut PathBuf> {
+        match self {
+            ProgramSpec::Samples(samples::SampleFile { file: samples::Recording::File(path) }) => Some(path),
+            _ => None,
+        }
     }
 
     /// All figures (values with a source) and their keys.
@@ -176,7 +228,9 @@ impl ProgramSpec {
             ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
             | ProgramSpec::PinMove(_)
-            | ProgramSpec::Samples(_) => Vec::new(),
+            | ProgramSpec::Samples(_)
+            | ProgramSpec::KernelThread(_)
+            | ProgramSpec::TouchOnce(_) => Vec::new(),
         }
     }
 
@@ -185,8 +239,19 @@ impl ProgramSpec {
         Ok(match self.family() {
             Family::Demand(spec) => Program::of_demand(spec.start(random)?),
             Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
+            Family::Listed(listed) => Program::of_list(listed),
         })
     }
+}
+
+/// A program of one thread whose operations are known from the start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    pub process: Process,
+    /// In the order in which they are done.
+    pub operations: Vec<Operation>,
+    /// See [`Layout::stays`].
+    pub stays: bool,
 }
 
 /// Who generates the operations.
@@ -219,7 +284,7 @@ impl Program {
             own.len() as u32 - 1
         };
         let areas = of.regions.iter().map(number).collect();
-        let layout = Layout { files: of.files.clone(), threads: of.threads.clone(), processes };
+        let layout = Layout { files: of.files.clone(), threads: of.threads.clone(), processes, stays: true };
         Program { generator: Generator::Demand { demand: Box::new(demand), areas }, layout }
     }
 
@@ -230,13 +295,22 @@ impl Program {
             areas: process.areas.clone(),
             apart: process.apart,
             touched: process.touched,
+            of_kernel: false,
         };
         let layout = Layout {
             processes: of.processes.iter().map(process).collect(),
             files: Vec::new(),
             threads: of.threads.iter().map(|&process| demand::Thread::of(process)).collect(),
+            stays: false,
         };
         Program { generator: Generator::Threads(program), layout }
+    }
+
+    fn of_list(Listed { process, mut operations, stays }: Listed) -> Program {
+        operations.reverse();
+        let threads = vec![demand::Thread::of(0)];
+        let layout = Layout { processes: vec![process], files: Vec::new(), threads, stays };
+        Program { generator: Generator::Listed(operations), layout }
     }
 
     /// A program of one thread that writes to files of the kernel, one after the other, at these times in milliseconds after its
@@ -246,14 +320,8 @@ impl Program {
             let sleep = Operation::SleepUntil { nanoseconds: milliseconds.saturating_mul(1_000_000) };
             [sleep, Operation::WriteFile { number }, Operation::TransactionEnd]
         };
-        let mut operations: Vec<Operation> = (0..).zip(milliseconds).flat_map(write).collect();
-        operations.reverse();
-        let layout = Layout {
-            processes: vec![Process::default()],
-            files: Vec::new(),
-            threads: vec![demand::Thread::of(0)],
-        };
-        Program { generator: Generator::Listed(operations), layout }
+        let operations = (0..).zip(milliseconds).flat_map(write).collect();
+        Program::of_list(Listed { operations, ..Listed::default() })
     }
 
     pub fn layout(&self) -> &Layout {
@@ -274,9 +342,22 @@ impl Program {
         matches!(**demand, spec::Program::KernelBuild(_))
     }
 
-    /// Whether its processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
-    pub fn stays(&self) -> bool {
-        matches!(self.generator, Generator::Demand { .. })
+    /// Whether it has an amount of work, and ends when that is done.
+    pub fn ends(&self) -> bool {
+        match &self.generator {
+            Generator::Demand { .. } => self.is_build(),
+            Generator::Threads(program) => program.ends(),
+            Generator::Listed(_) => false,
+        }
+    }
+
+    /// Whether `thread` uses its process's data again and again, as who compares the time with a value in memory does.
+    pub fn uses_data(&self, thread: usize) -> bool {
+        match &self.generator {
+            Generator::Demand { .. } => true,
+            Generator::Threads(program) => program.uses_data(thread),
+            Generator::Listed(_) => false,
+        }
     }
 
     /// A caveat to print with the results.

@@ -79,17 +79,18 @@ impl Recorded {
     /// The hash of the recordings that a workload replays, if any.
     pub fn hash(&self, workload: &Workload) -> Result<Option<String>, ResultsError> {
         let mut workload = workload.clone();
-        let (_, paths) = workload.recorded_files_mut();
+        let paths: Vec<PathBuf> =
+            workload.recorded_files_mut().into_iter().map(|(_, path)| path.clone()).collect();
         if paths.is_empty() {
             return Ok(None);
         }
         // A hash that panicked was not entered.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hash) = known.get(&*paths) {
+        if let Some(hash) = known.get(&paths) {
             return Ok(Some(hash.clone()));
         }
-        let hash = hash_of_files(paths)?;
-        known.insert(paths.to_vec(), hash.clone());
+        let hash = hash_of_files(&paths)?;
+        known.insert(paths, hash.clone());
         Ok(Some(hash))
     }
 }

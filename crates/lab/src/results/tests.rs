@@ -143,7 +143,7 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
         "kind = 'replay'\ntrace = 'PATH'\ncopies = 1\nstagger_us = 0",
         "kind = 'mappings'\nprogram = 'PATH'\ncpu_seconds = { value = 1, source = '' }\n\
          runs = { value = 1, source = '' }\nmillion_walks = { value = 1, source = '' }",
-        "kind = 'numa'\nplacement = 'stay'\nmilliseconds = 1\nprogram = { kind = 'samples', file = 'PATH' }",
+        "kind = 'host'\nmilliseconds = 1\nprograms = [{ name = 'xz', program = { kind = 'samples', file = 'PATH' } }]",
     ] {
         run.workload = toml::from_str(&workload.replace("PATH", path.to_str().unwrap())).unwrap();
         let of = |contents: &str| {

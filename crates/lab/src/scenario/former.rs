@@ -1,9 +1,14 @@
-//! The present form of a workload that was written as `kind = "paging"`: one program and its memory cgroups by number.
+//! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
+//! and its memory cgroups by number, and `kind = "numa"`, threads on several nodes.
 //!
 //! ```text
+//!   paging
 //!   cgroup_max_mib = [64]        [[workload.cgroups]]    name = "cgroup-0", max_mib = 64
 //!   [workload.demand]       ─►   [[workload.programs]]   name = "program-0", cgroup = "cgroup-0", program = the demand
 //!   [[workload.changes]]         [[workload.events]]     write = "SETTING=VALUE"
+//!   numa
+//!   [workload.program]           [[workload.programs]]   name = "program-0", layout, begins_on, program = the same
+//!   kernel_thread, lru_add  ─►   [[workload.programs]]   program = { kind = "kernel-thread" }, { kind = "touch-once" }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -24,13 +29,49 @@ fn name(kind: &str, number: i64) -> Option<Value> {
     Some(format!("{kind}-{number}").into())
 }
 
-/// The `[workload]` of a scenario as it is written now, if it has the former form.
-pub(super) fn present_form(text: &str) -> Option<String> {
+/// The kind of a scenario's workload and its `[workload]` as it is written now, if it has a former form.
+pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
     let mut scenario: Table = toml::from_str(text).ok()?;
-    let Value::Table(mut workload) = scenario.remove("workload")? else { return None };
-    if workload.get("kind")?.as_str()? != "paging" {
-        return None;
-    }
+    let Value::Table(workload) = scenario.remove("workload")? else { return None };
+    let (kind, mut present) = match workload.get("kind")?.as_str()? {
+        "paging" => ("paging", of_paging(workload)?),
+        "numa" => ("numa", of_numa(workload)?),
+        _ => return None,
+    };
+    present.insert("kind".into(), "host".into());
+    Some((kind, toml::to_string(&BTreeMap::from([("workload", present)])).ok()?))
+}
+
+fn of_numa(mut workload: Table) -> Option<Table> {
+    let begins_on = |thread: &Value| thread.get("cpu").cloned();
+    let beside = |name: &str, kind: &str, key: &str, of: &Value| {
+        let program = table([("kind", Some(kind.into()))]).as_table().cloned().map(|mut program| {
+            program.extend(of.get(key).map(|value| (key.to_string(), value.clone())));
+            Value::Table(program)
+        });
+        table([("name", Some(name.into())), ("begins_on_cpu", begins_on(of)), ("program", program)])
+    };
+    let kernel_thread = workload.remove("kernel_thread");
+    let lru_add = workload.remove("lru_add");
+    let mut programs = vec![table([
+        ("name", name("program", 0)),
+        ("layout", Some(workload.remove("layout").unwrap_or_else(|| "from_libraries".into()))),
+        ("begins_on", Some(workload.remove("begins_on").unwrap_or_else(|| 0.into()))),
+        ("cpuset_mems", workload.remove("cpuset_mems")),
+        // Who leaves pages in an LRU batch does so before.
+        ("start_milliseconds", lru_add.as_ref().map(|_| 1.into())),
+        ("program", Some(workload.remove("program")?)),
+    ])];
+    let beside_it = [
+        kernel_thread.map(|of| beside("kernel-thread", "kernel-thread", "milliseconds", &of)),
+        lru_add.map(|of| beside("earlier", "touch-once", "pages", &of)),
+    ];
+    programs.extend(beside_it.into_iter().flatten());
+    workload.insert("programs".into(), Value::Array(programs));
+    Some(workload)
+}
+
+fn of_paging(mut workload: Table) -> Option<Table> {
     let Value::Table(demand) = workload.remove("demand")? else { return None };
     let programs = by_cgroup(demand);
     let list = |key: &str, at: i64| workload.get(key)?.as_array()?.get(usize::try_from(at).ok()?).cloned();
@@ -66,13 +107,12 @@ pub(super) fn present_form(text: &str) -> Option<String> {
     let events: Vec<Value> = events.collect();
     let mut present: Table =
         SAME.iter().filter_map(|&key| Some((key.to_string(), workload.get(key)?.clone()))).collect();
-    present.insert("kind".into(), "host".into());
     present.insert("cgroups".into(), Value::Array(cgroups));
     present.insert("programs".into(), Value::Array(programs));
     if !events.is_empty() {
         present.insert("events".into(), Value::Array(events));
     }
-    toml::to_string(&BTreeMap::from([("workload", present)])).ok()
+    Some(present)
 }
 
 /// A program for each memory cgroup that the groups of a demand name.
@@ -125,5 +165,27 @@ mod tests {
         );
         assert_eq!(host.programs.len(), 2);
         assert_eq!(host.events[0].write, "vm.swappiness=1");
+    }
+
+    #[test]
+    fn threads_on_several_nodes_are_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'qemu-2n'\nseries = 'numa'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['elapsed']\n";
+        let former = format!(
+            "{header}[workload]\nkind = 'numa'\nplacement = 'stay'\nmilliseconds = 10\n[workload.kernel_thread]\ncpu = 3\n\
+             milliseconds = 5\n[workload.lru_add]\ncpu = 2\npages = 7\n[workload.program]\nkind = 'numa02'\nthreads = 2\n\
+             mib = 4\nloops = 1\n"
+        );
+        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
+        let (said, present) = error.split_once("\n\n").unwrap();
+        assert!(said.starts_with("old.toml: line 10: workload.kind = numa"), "{said}");
+        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        let kinds = host.programs.iter().map(|program| (program.program.kind(), program.begins_on_cpu));
+        assert_eq!(
+            kinds.collect::<Vec<_>>(),
+            [("numa02", None), ("kernel-thread", Some(3)), ("touch-once", Some(2))]
+        );
+        assert_eq!((host.programs[0].begins_on, host.programs[0].start_milliseconds), (Some(0), 1));
     }
 }

@@ -96,11 +96,11 @@ impl Scenario {
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {
-                if let Some(present) = present_form(text) {
+                if let Some((former, present)) = present_form(text) {
                     let expected = format!(
                         "`host` since programs can run side by side. As it is written now:\n\n{present}"
                     );
-                    let wrong = WrongValue::new("workload.kind", "paging", expected);
+                    let wrong = WrongValue::new("workload.kind", former, expected);
                     return Err(wrong_value(place, text, wrong));
                 }
                 one_or_several(of_text(place, text, Scenario::TAKES))?;

@@ -10,9 +10,11 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
-use super::report::{KernelWork, Payer, Reports, Samples, set_memory};
-use super::threads::{Beginnings, Doing, Pids, Process, Running, State, Thread, Writing};
-use super::{HostPrograms, Target};
+use super::heat_map::heat_map;
+use super::layout::{Mapped, ProcessLayout};
+use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
+use super::threads::{Beginnings, Doing, Pids, Process, Role, Running, State, Thread, Writing};
+use super::{Area, HostPrograms, Target};
 use crate::block_io::BlockIo;
 use crate::daemons::Daemons;
 use crate::held_pages::HeldPages;
@@ -25,8 +27,9 @@ use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
-use mm::address_space::{MmId, Vpn};
+use mm::address_space::{MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
+use mm::features::sched::SchedFeatures;
 use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
 use mm::oom_kill::OomKill;
 use std::cmp::Reverse;
@@ -37,6 +40,8 @@ use workload::threads::Affinity;
 
 /// Most operations of a thread per step.
 const OPERATIONS: usize = 64;
+/// How exactly it is known when programs have begun.
+const BEGINNING: Time = Time::from_nanoseconds(1_000_000);
 /// Interval at which memory for device contents is adjusted and memcg statistics are flushed.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
 
@@ -76,6 +81,8 @@ pub(super) struct Host<'s> {
     refused: Option<RunError>,
     /// Threads that have something to do.
     running: usize,
+    /// When the last thread that had something to do was done.
+    done_at: Time,
     /// No CPU runs ahead past this time.
     pause: Time,
     shortage: Shortage,
@@ -85,30 +92,34 @@ pub(super) struct Host<'s> {
 }
 
 impl<'s> Host<'s> {
-    pub fn new(
-        boot: &Boot,
-        (spec, writes): (&HostPrograms, Vec<Target<'s>>),
-        system: &mut System,
-    ) -> Result<Host<'s>, RunError> {
+    pub fn new(boot: &Boot, spec: &'s HostPrograms, system: &mut System) -> Result<Host<'s>, RunError> {
+        let writes = spec.writes(system)?;
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes.into());
         let sched = system.mm.features().sched;
+        let sched = match spec.placement {
+            Some(placement) => SchedFeatures { placement: placement.into(), ..sched },
+            None => sched,
+        };
         let mut scheduler = Scheduler::new(cpus, sched, boot.stream(Stream::Placement, 0));
         let all = Beginnings::new(boot, spec, system, &mut scheduler)?;
         let swap = spec.swap.as_deref().map(|device| (device, spec.swap_mib));
-        let io = BlockIo::new(boot.machine, &spec.files, swap, system);
+        let io = BlockIo::new(boot.machine, spec.files.as_deref(), swap, system);
         let mut timers = vec![BinaryHeap::new(); cpus];
-        timers[0] =
-            (0..all.threads.len()).map(|at| Reverse((all.threads[at].transaction_start, at))).collect();
+        timers[0] = all.starts().map(Reverse).collect();
         let page_size = system.mm.parts.allocator.page_size();
         let files = all.programs.iter().flat_map(|program| &program.generator.layout().files);
         let pages: u64 = files.map(|file| pages_of(page_size, file.pages)).sum();
         let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         let held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
+        for cpu in system.machine.topology.all_cpus() {
+            system.wake(cpu, Time::ZERO);
+        }
         Ok(Host {
             page_size,
             reports: Reports::new(spec, cpus),
             samples: Samples::default(),
-            running: all.threads.len(),
+            running: all.threads.iter().filter(|thread| !thread.is_first()).count(),
+            done_at: Time::ZERO,
             programs: all.programs,
             processes: all.processes,
             threads: all.threads,
@@ -129,7 +140,7 @@ impl<'s> Host<'s> {
         })
     }
 
-    /// Runs until the end of `times` or until all threads are done. Returns when it stopped.
+    /// Runs until the end of `times` or until all threads are done. Returns when that was.
     pub fn run_until(&mut self, system: &mut System, times: Range<Time>) -> Time {
         let mut time = times.start;
         while time < times.end && !self.is_finished() {
@@ -140,9 +151,36 @@ impl<'s> Host<'s> {
             self.io.flushers.wake(system, Cpu(0), time);
             self.held.follow_swap(system, Cpu(0), &self.io);
             system.mm.parts.lrus.flush_stats_periodically(time);
-            self.samples.take(system, time, self.reports.transactions());
+            self.samples.take(system, time, self.reports.transactions(), self.accesses.counted());
         }
-        time
+        if self.running == 0 { self.done_at.clamp(times.start, times.end) } else { time }
+    }
+
+    /// Runs until the first threads of all processes have started the others, or `until`. Returns when they had.
+    pub fn begin(&mut self, system: &mut System, until: Time) -> Time {
+        let mut time = Time::ZERO;
+        while time < until && !self.is_finished() && self.programs.iter().any(|of| of.to_begin > 0) {
+            time = self.run_until(system, time..until.min(time + BEGINNING));
+        }
+        self.programs.iter().map(|program| program.start).max().unwrap_or_default()
+    }
+
+    /// The areas of processes that run.
+    pub fn areas(&self) -> Vec<Area> {
+        let processes = self.processes.iter().enumerate();
+        let running = processes.filter_map(|(process, of)| Some((process, of, of.mm?)));
+        running
+            .flat_map(|(process, &Process { program, ref areas, .. }, mm)| {
+                let numbered = areas.iter().enumerate();
+                numbered.map(move |(number, pages)| Area {
+                    program,
+                    process,
+                    number,
+                    mm,
+                    pages: pages.clone(),
+                })
+            })
+            .collect()
     }
 
     /// Starts measuring; what was before was warming up.
@@ -151,33 +189,61 @@ impl<'s> Host<'s> {
         self.reports.start_measuring(system);
     }
 
-    /// What was measured in these `times`.
-    pub fn outcome(mut self, system: &System, times: Range<Time>) -> Result<Outcome, RunError> {
+    /// Whether it could run so far.
+    pub fn check(&mut self) -> Result<(), RunError> {
         if self.out_of_memory {
             return Err(RunError::OutOfMemory);
         }
-        if let Some(refused) = self.refused {
-            return Err(refused);
-        }
+        self.refused.take().map_or(Ok(()), Err)
+    }
+
+    /// What was measured in these `times`.
+    pub fn outcome(mut self, system: &mut System, times: Range<Time>) -> Result<Outcome, RunError> {
+        self.check()?;
         self.reports.settle_all(system);
+        (0..self.threads.len()).for_each(|thread| self.note_touched(system, thread));
+        let cut_off: Vec<String> = self.cut_off().collect();
         let mut outcome = system.outcome(times.end);
         let seconds = (times.end - times.start).seconds().max(1e-12);
         outcome.series.extend(self.samples.into_series());
-        outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
         let [remote, local] = self.accesses.counted().map(|pages| pages as f64);
         if local + remote > 0.0 {
             outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote));
         }
         set_memory(&mut outcome, system);
+        set_numa(&mut outcome);
+        outcome.areas = heat_map(system);
+        outcome.set(metric::ELAPSED, (times.end - times.start).seconds());
         self.reports.fill(&mut outcome, times);
+        if self.io.has_devices() {
+            outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
+            set_paging(&mut outcome, system);
+        }
         if self.running == 0 && self.programs.iter().any(|program| program.generator.is_build()) {
             outcome.set(metric::BUILD_TIME, outcome.get(metric::DURATION).unwrap_or_default());
         }
         outcome.notes.append(&mut self.notes);
+        outcome.notes.extend(cut_off);
         outcome
             .notes
             .extend(self.programs.iter().filter_map(|program| program.generator.note()).map(String::from));
         Ok(outcome)
+    }
+
+    /// Which programs that come to an end have not, by the end of the run.
+    fn cut_off(&self) -> impl Iterator<Item = String> {
+        let programs = self.programs.iter().enumerate().filter(|(_, program)| program.generator.ends());
+        programs.filter_map(|(at, _)| {
+            let has_left =
+                |thread: &&Thread| thread.program == at && !thread.is_first() && thread.state != State::Done;
+            let left = self.threads.iter().filter(has_left).count();
+            let name = self.reports.name(at);
+            match left {
+                0 => None,
+                1 => Some(format!("1 thread of {name} was cut off")),
+                _ => Some(format!("{left} threads of {name} were cut off")),
+            }
+        })
     }
 
     /// Who pays for what `cpu` does outside kswapd and flushers.
@@ -201,7 +267,8 @@ impl<'s> Host<'s> {
             if std::mem::replace(&mut self.threads[thread].started, true) {
                 self.scheduler.wake_up(system, thread, cpu, now);
             } else {
-                self.scheduler.start(system, thread, now);
+                let begins_on = self.threads[thread].begins_on;
+                self.scheduler.start(system, thread, begins_on, now);
             }
         }
     }
@@ -228,9 +295,7 @@ impl<'s> Host<'s> {
             }
             self.shortage = Shortage::default();
             self.io.submit_writes(system, cpu);
-            for task in system.mm.parts.numa.take_wants_to_move() {
-                self.scheduler.migrate_preferred(system, task);
-            }
+            self.migrate_who_wants(system);
             let is_due = system.machine.now(cpu) >= self.limit(cpu);
             if is_due || self.scheduler.current(cpu) != Some(thread) {
                 return;
@@ -298,7 +363,17 @@ impl<'s> Host<'s> {
         if self.threads[thread].write.is_some() {
             return Ok(self.step_write(system, cpu, thread));
         }
-        let Thread { program, number, .. } = self.threads[thread];
+        let Thread { program, ref mut role, .. } = self.threads[thread];
+        let number = match role {
+            Role::Thread(number) => *number,
+            Role::First(startup) => {
+                let Some(pages) = startup.touches.pop() else {
+                    return Ok(self.start_threads(system, cpu, thread));
+                };
+                self.threads[thread].span = Span { pages, access: Access::Write, extent: Extent::Nothing };
+                return Ok(Progress::Goes);
+            }
+        };
         let doing = self.threads[thread].doing.take().or_else(|| {
             let running = &mut self.programs[program];
             let since = now.saturating_sub(running.start).picoseconds() / 1000;
@@ -340,7 +415,9 @@ impl<'s> Host<'s> {
                 let parts = self.page_size.pages_of_parts(first..first + pages);
                 let start = self.area(thread, area).start;
                 let pages = start + parts.start..start + parts.end;
-                self.threads[thread].span = Span { pages, access: Access::of(write), extent };
+                let own = &mut self.threads[thread];
+                own.span = Span { pages, access: Access::of(write), extent };
+                own.area = area as usize;
             }
             Operation::Release { area } => self.release(system, cpu, thread, area),
             Operation::Map { area } => {
@@ -350,7 +427,7 @@ impl<'s> Host<'s> {
                 let area = map_apart(system, self.mm_of(thread), pages_of(self.page_size, pages));
                 self.processes[self.threads[thread].process].areas.push(area);
             }
-            Operation::Pin(to) => return Ok(self.pin(system, cpu, thread, to)),
+            Operation::Pin(to) => return self.pin(system, cpu, thread, (doing, to)),
             Operation::SetMempolicy(node) => {
                 let node = node.map(Node).or(self.programs[self.threads[thread].program].memory_node);
                 bind(system, self.scheduler.task(thread), node);
@@ -361,15 +438,7 @@ impl<'s> Host<'s> {
                 return Ok(Progress::Left);
             }
             Operation::SleepUntil { nanoseconds } => {
-                let until =
-                    self.programs[self.threads[thread].program].start + Time::from_nanoseconds(nanoseconds);
-                // The time of a write counts from when it begins.
-                self.threads[thread].transaction_start = until.max(system.machine.now(cpu));
-                return Ok(if until > system.machine.now(cpu) {
-                    Progress::Waits(until)
-                } else {
-                    Progress::Goes
-                });
+                return Ok(self.sleep_until(system.machine.now(cpu), thread, nanoseconds));
             }
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
@@ -473,7 +542,8 @@ impl<'s> Host<'s> {
     ) -> Result<Progress, OutOfMemory> {
         let Operation::Read { file, index, pages } = doing.operation else { return Ok(Progress::Goes) };
         self.threads[thread].doing = Some(doing);
-        let Thread { program, number, process, .. } = self.threads[thread];
+        let Thread { program, ref role, process, .. } = self.threads[thread];
+        let Role::Thread(number) = *role else { return Ok(Progress::Goes) };
         let open = self.programs[program].files[file as usize].descriptor(number);
         let reader = (self.processes[process].memcg, open);
         let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
@@ -513,12 +583,17 @@ impl<'s> Host<'s> {
             return Ok(Progress::NotYet);
         }
         let mm = self.mm_of(thread);
-        let span = &mut self.threads[thread].span;
+        let own = &mut self.threads[thread];
+        let span = &mut own.span;
         let access = span.access;
         if span.extent != Extent::Nothing {
-            let Some(page) = self.accesses.advance(system, cpu, mm, span) else {
-                return Ok(Progress::Goes);
-            };
+            let from = span.pages.start;
+            let faults = self.accesses.advance(system, cpu, mm, span);
+            if own.touched.len() <= own.area {
+                own.touched.resize(own.area + 1, 0);
+            }
+            own.touched[own.area] += span.pages.start - from;
+            let Some(page) = faults else { return Ok(Progress::Goes) };
             let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
             return Ok(waits.map_or(Progress::Goes, Progress::Waits));
         }
@@ -530,6 +605,23 @@ impl<'s> Host<'s> {
             }
         }
         Ok(Progress::Goes)
+    }
+
+    /// Accesses a page of a thread's process, if there is one. Returns until when the thread has to wait for it, if it has to.
+    fn touch(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        page: Option<Vpn>,
+        access: Access,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let Some(page) = page else { return Ok(None) };
+        let mm = self.mm_of(thread);
+        if system.mm.parts.address_spaces.pte(mm, page).lets(access.is_write()) {
+            return Ok(None);
+        }
+        self.io.touch(system, cpu, (mm, page), access.is_write())
     }
 
     fn mm_of(&self, thread: usize) -> MmId {
@@ -547,34 +639,57 @@ impl<'s> Host<'s> {
     }
 
     /// Sets the CPU affinity of a thread.
-    fn pin(&mut self, system: &mut System, cpu: Cpu, thread: usize, to: Option<Affinity>) -> Progress {
+    fn pin(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (doing, to): (Doing, Option<Affinity>),
+    ) -> Result<Progress, OutOfMemory> {
+        // The affinity is read from the process's data, and if that has to be waited for, once it is there.
+        self.threads[thread].doing = Some(doing);
+        let data = self.processes[self.threads[thread].process].data;
+        if let Some(until) = self.touch(system, cpu, thread, data, Access::Read)? {
+            return Ok(Progress::Waits(until));
+        }
+        self.threads[thread].doing = None;
         let topology = &system.machine.topology;
         let allowed = to.map(|affinity| CpuSet::of(topology, affinity));
         if self.scheduler.set_affinity(topology, thread, cpu, allowed) {
             self.scheduler.leave(system, cpu, thread);
-            return Progress::Left;
+            return Ok(Progress::Left);
         }
-        Progress::Goes
+        Ok(Progress::Goes)
     }
 
+    /// Lets a thread sleep until so long after its program's start.
+    fn sleep_until(&mut self, now: Time, thread: usize, nanoseconds: u64) -> Progress {
+        let own = &mut self.threads[thread];
+        let until = self.programs[own.program].start + Time::from_nanoseconds(nanoseconds);
+        // The time of a write counts from when it begins.
+        own.transaction_start = until.max(now);
+        if until > now { Progress::Waits(until) } else { Progress::Goes }
+    }
+
+    /// The last to come to a barrier goes on and wakes the others.
     fn wait_for_others(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
         let process = self.threads[thread].process;
-        self.processes[process].waiting.push((thread, cpu));
+        let own = &mut self.processes[process];
+        if own.waiting.len() + 1 == own.alive {
+            self.wake_waiting(system, cpu, process);
+            return Progress::Goes;
+        }
+        own.waiting.push((thread, cpu));
         self.threads[thread].state = State::Waits;
         self.scheduler.remove(system, cpu, thread);
-        self.release_barrier(system, cpu, process);
         self.scheduler.pull(system, cpu);
         Progress::Left
     }
 
-    /// Wakes the threads at the barrier of a process if no other is still to come.
-    fn release_barrier(&mut self, system: &mut System, cpu: Cpu, process: usize) {
+    /// Wakes the threads at the barrier of a process.
+    fn wake_waiting(&mut self, system: &mut System, cpu: Cpu, process: usize) {
         let now = system.machine.now(cpu);
-        let own = &mut self.processes[process];
-        if own.waiting.len() < own.alive {
-            return;
-        }
-        for (thread, place) in std::mem::take(&mut own.waiting) {
+        for (thread, place) in std::mem::take(&mut self.processes[process].waiting) {
             self.threads[thread].state = State::Runs;
             self.scheduler.wake_up(system, thread, place, now);
         }
@@ -585,32 +700,77 @@ impl<'s> Host<'s> {
         let Thread { program, process, .. } = self.threads[thread];
         self.reports.thread_ended(program);
         self.scheduler.remove(system, cpu, thread);
-        if self.programs[program].generator.stays() {
+        if self.programs[program].generator.layout().stays {
             self.threads[thread].state = State::Idle;
-            self.running -= 1;
+            self.has_done(system.machine.now(cpu));
         } else {
             self.leave_process(system, cpu, thread);
-            self.release_barrier(system, cpu, process);
+            if self.processes[process].waiting.len() == self.processes[process].alive {
+                self.wake_waiting(system, cpu, process);
+            }
         }
         self.scheduler.pull(system, cpu);
+    }
+
+    /// Notes that a thread has nothing more to do.
+    fn has_done(&mut self, now: Time) {
+        self.running -= 1;
+        self.done_at = self.done_at.max(now);
+    }
+
+    /// Lets the first thread of a process start the others, one after the other, in random order, and wait for them. How long it takes
+    /// to start one differs, so processes that begin together get CPUs in random order.
+    fn start_threads(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
+        if !system.may_share(cpu) {
+            return Progress::NotYet;
+        }
+        let Thread { program, process, ref role, .. } = self.threads[thread];
+        if let (Role::First(startup), Some(mm)) = (role, self.processes[process].mm) {
+            system.mm.parts.mprotect(mm, startup.start.clone(), VmFlags::default());
+        }
+        let now = system.machine.now(cpu);
+        let numbers = 0..self.threads.len();
+        let others: Vec<usize> =
+            numbers.filter(|&at| self.threads[at].process == process && at != thread).collect();
+        let each = system.machine.costs.numa().thread_start;
+        for (before, at) in (0..).zip(self.scheduler.shuffled(others.len())) {
+            let other = others[at];
+            let late = Time::from_nanoseconds(self.scheduler.chance((each.picoseconds() / 1000).max(1)));
+            let begins = (now + each * before + late).max(self.threads[other].transaction_start);
+            self.threads[other].transaction_start = begins;
+            self.timers[cpu.index()].push(Reverse((begins, other)));
+        }
+        let running = &mut self.programs[program];
+        running.start = running.start.max(now);
+        running.to_begin -= 1;
+        self.threads[thread].state = State::Idle;
+        self.scheduler.remove(system, cpu, thread);
+        self.scheduler.pull(system, cpu);
+        Progress::Left
     }
 
     /// Takes a thread out of its process, and ends the process with its last thread.
     fn leave_process(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let before = std::mem::replace(&mut self.threads[thread].state, State::Done);
-        self.running -= usize::from(before != State::Idle);
+        if self.threads[thread].is_first() {
+            return;
+        }
+        self.note_touched(system, thread);
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);
         let own = &mut self.processes[process];
         own.alive -= 1;
-        if own.alive > 0 {
-            return;
+        if own.alive == 0 {
+            if own.first != task {
+                system.mm.parts.exit_task(own.first);
+            }
+            if let Some(mm) = own.mm.take() {
+                self.io.exit(system, cpu, mm);
+            }
         }
-        if own.first != task {
-            system.mm.parts.exit_task(own.first);
-        }
-        if let Some(mm) = own.mm.take() {
-            self.io.exit(system, cpu, mm);
+        // Who waits for a process waits until its memory is freed.
+        if before != State::Idle {
+            self.has_done(system.machine.now(cpu));
         }
     }
 
@@ -624,14 +784,21 @@ impl<'s> Host<'s> {
         let mm = system.mm.parts.create_mm(memcg);
         let pid = self.pids.next();
         let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, pid, None);
-        bind(system, task, self.programs[program].memory_node);
+        let running = &self.programs[program];
+        system.mm.parts.numa.set_mems_allowed(task, running.mems_allowed);
+        bind(system, task, running.memory_node);
+        let mapped = match running.layout {
+            Some(_) => ProcessLayout::map_executed(system, mm, |end| self.scheduler.chance(end)),
+            None => Mapped::default(),
+        };
         let own = &mut self.processes[process];
-        own.areas.clear();
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
+        (own.data, own.areas) = (mapped.data, mapped.areas);
         self.running += 1;
-        self.threads[thread].state = State::Runs;
+        let own = &mut self.threads[thread];
+        (own.state, own.stack) = (State::Runs, mapped.stacks.first().copied());
         self.scheduler.set_task(thread, task);
-        self.scheduler.start(system, thread, now);
+        self.scheduler.start(system, thread, None, now);
         self.scheduler.pull(system, cpu);
     }
 
@@ -661,12 +828,64 @@ impl<'s> Host<'s> {
         self.notes.push(oom::note(system, now, kill, &ended));
     }
 
-    /// A tick on `cpu`: the task may scan, and the next thread runs.
-    fn tick(&mut self, system: &mut System, cpu: Cpu) {
+    /// Adds what a thread has accessed to the heat map.
+    fn note_touched(&mut self, system: &mut System, thread: usize) {
+        let task = self.scheduler.task(thread);
+        let Thread { process, ref mut touched, .. } = self.threads[thread];
+        for (pages, area) in touched.drain(..).zip(&self.processes[process].areas) {
+            if pages > 0 {
+                system.mm.parts.note_touched(task, area.start, pages);
+            }
+        }
+    }
+
+    /// A tick on `cpu`: the task may scan, its thread uses its stack and data, and the next thread runs.
+    fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
-        system.mm.enter(&mut system.machine, cpu).numa_tick();
         self.daemons.wake(system, cpu);
+        if self.processes[self.threads[thread].process].of_kernel {
+            return self.scheduler.tick(system, cpu);
+        }
+        system.mm.enter(&mut system.machine, cpu).numa_tick();
+        let used = self.use_at_hand(system, cpu, thread);
         self.scheduler.tick(system, cpu);
+        match used {
+            Ok(None) => {}
+            Ok(Some(until)) => self.block(system, cpu, thread, until),
+            Err(OutOfMemory) => self.find_memory(system, cpu, thread),
+        }
+    }
+
+    /// Accesses the used pages of a thread's stack, and its process's data if threads use it, up to one that it has to wait for.
+    fn use_at_hand(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let Thread { program, process, ref role, stack, .. } = self.threads[thread];
+        let (Role::Thread(number), Some(stack)) = (role, stack) else { return Ok(None) };
+        let Running { layout: Some(layout), ref generator, .. } = self.programs[program] else {
+            return Ok(None);
+        };
+        let uses_data = layout.uses_data() || generator.uses_data(*number);
+        let data = self.processes[process].data.filter(|_| uses_data);
+        let task = self.scheduler.task(thread);
+        for page in layout.stack_used(stack).chain(data) {
+            if let Some(until) = self.touch(system, cpu, thread, Some(page), Access::Write)? {
+                return Ok(Some(until));
+            }
+            system.mm.parts.note_touched(task, page, 1);
+        }
+        self.migrate_who_wants(system);
+        Ok(None)
+    }
+
+    /// Lets the tasks that hint faults have given another preferred node go there.
+    fn migrate_who_wants(&mut self, system: &mut System) {
+        for task in system.mm.parts.numa.take_wants_to_move() {
+            self.scheduler.migrate_preferred(system, task);
+        }
     }
 }
 
@@ -703,7 +922,7 @@ impl Program for Host<'_> {
             return Step::Again;
         }
         if self.scheduler.is_tick_due(cpu, now) {
-            self.tick(system, cpu);
+            self.tick(system, cpu, thread);
             return Step::Again;
         }
         self.run_thread(system, cpu, thread);

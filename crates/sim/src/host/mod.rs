@@ -11,31 +11,68 @@
 //! gives its CPU to the next; who wakes up runs at once on its CPU if that is idle, on an idle one nearby, or before the thread that
 //! runs there. Every program's CPU time is known by cause, and how long its transactions take.
 //!
-//! Left out: nice values, wake-ups between processes, stacks of threads, and what programs do before their first operation.
+//! With a `layout`, processes have data, stacks and a vdso besides the areas of their program, which a thread uses at each tick, and a
+//! first thread that touches what a process does before it starts the others.
+//!
+//! Left out: nice values and wake-ups between processes.
 
 mod engine;
+mod heat_map;
+mod layout;
 mod report;
 mod threads;
+mod watch;
 
 use crate::kernel_writes::parse_write;
 use crate::outcome::Outcome;
 use crate::{Boot, RunError, System};
 use engine::Host;
+pub use layout::ProcessLayout;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
+use mm::features::sched::TaskPlacement;
 use mm::memcontrol::MemcgFile;
 use report::KernelWork;
-use workload::keys::{Bounds, MIB, MILLISECONDS, NODES, Value};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+pub use watch::{Area, watch};
+use workload::keys::{Bounds, CPUS, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
 /// Bounds of copies.
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 
+workload::no_numbers!(PlacementKey);
+
+/// [`TaskPlacement`] as named in scenarios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementKey {
+    /// Threads stay where they are.
+    Stay,
+    /// Threads move if a CPU of the node is idle.
+    Idle,
+    /// Threads move or swap with another thread.
+    Swap,
+}
+
+impl From<PlacementKey> for TaskPlacement {
+    fn from(key: PlacementKey) -> TaskPlacement {
+        match key {
+            PlacementKey::Stay => TaskPlacement::Stay,
+            PlacementKey::Idle => TaskPlacement::Idle,
+            PlacementKey::Swap => TaskPlacement::Swap,
+        }
+    }
+}
+
 workload::keys! {
     /// Programs on one machine, as in a scenario.
+    #[derive(Default)]
     pub struct HostPrograms {
-        /// The device, of the machine's profile, that has the files.
-        pub files: String,
+        /// The device, of the machine's profile, that has the files; absent if no program has any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub files: Option<String>,
         /// Whether the file system uses large folios, as XFS does since 5.18 and ext4 since 6.16.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub large_folios: bool,
@@ -48,7 +85,11 @@ workload::keys! {
         /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
         #[serde(default)]
         pub held_mib: u64 => MIB.or_none(),
+        /// How threads get to their preferred nodes, if different from the kernel's way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub placement: Option<PlacementKey>,
         /// Virtual time before measuring starts, in milliseconds.
+        #[serde(default)]
         pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
         /// Virtual time measured, in milliseconds; less if all threads finish earlier.
         pub milliseconds: u64 => MILLISECONDS,
@@ -122,6 +163,19 @@ workload::keys! {
         /// Node that its memory is bound to; local to its threads if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub memory_node: Option<u8> => NODES,
+        /// `cpuset.mems` of its cpuset; all nodes if empty. Only NUMA balancing takes it into account.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub cpuset_mems: Vec<u8> => NODES,
+        /// What its processes map besides the areas of the program, and in which order; nothing if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub layout: Option<ProcessLayout>,
+        /// Node on which each process begins: that of its parent process. Its first thread runs there until it has started the
+        /// others; the scheduler's choice if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub begins_on: Option<u8> => NODES,
+        /// The CPU on which each process begins, instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub begins_on_cpu: Option<u16> => CPUS.or_none(),
         /// How many of it run, with random numbers of their own.
         #[serde(default = "one")]
         pub copies: u32 => COPIES,
@@ -177,6 +231,18 @@ impl HostPrograms {
             }
             program.check_cgroups(&self.cgroups).map_err(|wrong| wrong.within(format!("programs[{at}]")))?;
             program.program.check().map_err(|wrong| wrong.within(of("program")))?;
+            if self.files.is_none() && program.program.uses_files() {
+                let expected = format!("the device that has the files of program {}", program.name);
+                return Err(WrongValue::new("files", "absent", expected));
+            }
+            if program.begins_on.is_some() && program.begins_on_cpu.is_some() {
+                let expected = "nothing beside `begins_on`: either of them";
+                return Err(WrongValue::new(
+                    of("begins_on_cpu"),
+                    program.begins_on_cpu.unwrap_or(0),
+                    expected,
+                ));
+            }
         }
         Ok(())
     }
@@ -226,6 +292,20 @@ impl HostPrograms {
         programs.chain(operator).chain(KernelWork::NAMES).collect()
     }
 
+    /// Whether pages may have any size: threads that share memory, NUMA balancing and layouts count in pages of 4 KiB.
+    pub fn has_any_page_size(&self) -> bool {
+        self.programs.iter().all(|program| program.layout.is_none() && program.program.threads().is_none())
+    }
+
+    /// Paths of recordings that programs replay, and their keys below `workload`.
+    pub fn recorded_files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
+        let programs = self.programs.iter_mut().enumerate();
+        let files = programs.filter_map(|(at, program)| {
+            Some((format!("programs[{at}].program.file"), program.program.recorded_file_mut()?))
+        });
+        files.collect()
+    }
+
     /// All figures (values with a source) and their keys below `workload`.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let programs = self.programs.iter_mut().enumerate();
@@ -238,6 +318,24 @@ impl HostPrograms {
 }
 
 impl HostProgram {
+    /// One copy of a program that starts at once, anywhere.
+    pub fn new(name: &str, program: ProgramSpec) -> HostProgram {
+        HostProgram {
+            name: name.into(),
+            cgroup: None,
+            cgroups: Vec::new(),
+            cpu_node: None,
+            memory_node: None,
+            cpuset_mems: Vec::new(),
+            layout: None,
+            begins_on: None,
+            begins_on_cpu: None,
+            copies: 1,
+            start_milliseconds: 0,
+            program,
+        }
+    }
+
     fn check_cgroups(&self, there: &[Cgroup]) -> Result<(), WrongValue> {
         if let Some(cgroup) = &self.cgroup {
             find(there, cgroup).map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
@@ -280,17 +378,13 @@ fn milliseconds(count: u64) -> Time {
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
-    let writes = spec.writes(&system)?;
-    let mut host = Host::new(boot, (spec, writes), &mut system)?;
-    for cpu in system.machine.topology.all_cpus() {
-        system.wake(cpu, Time::ZERO);
-    }
+    let mut host = Host::new(boot, spec, &mut system)?;
     let warm = milliseconds(spec.warm_milliseconds);
     host.run_until(&mut system, Time::ZERO..warm);
     system.start_measuring(warm);
     host.start_measuring(&system);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
-    host.outcome(&system, warm..end)
+    host.outcome(&mut system, warm..end)
 }
 
 #[cfg(test)]

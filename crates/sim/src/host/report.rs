@@ -5,10 +5,12 @@ use crate::daemons::Daemon;
 use crate::outcome::{Outcome, ProgramOutcome, Sample};
 use crate::{System, metric};
 use hdrhistogram::Histogram;
+use machine::topology::MAX_NODES;
 use machine::{Category as _, Cpu, Time};
-use mm::{Category, Event};
+use mm::{Category, Event, Zone};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// Quantiles of latencies, as results name them.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -159,6 +161,11 @@ impl Reports {
         report.latencies.saturating_record(took.picoseconds() / 1000);
     }
 
+    /// The name of a running program.
+    pub fn name(&self, program: usize) -> &str {
+        &self.all[self.of_program[program]].name
+    }
+
     /// Transactions of all programs.
     pub fn transactions(&self) -> u64 {
         self.all.iter().map(|report| report.transactions).sum()
@@ -232,12 +239,6 @@ impl Reports {
         if self.queries > 0 {
             outcome.set(metric::QUERY_RATE, self.queries as f64 / seconds);
         }
-        // A run has a fixed length: a kernel that gets more done reads more and has more refaults.
-        if done > 0 {
-            let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
-            let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
-            outcome.set(metric::REFAULTS_PER_TRANSACTION, refaults as f64 / done as f64);
-        }
         let is_user = |category| matches!(category, Category::Program | Category::RemoteMemory);
         let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
             let of = Category::ALL.iter().filter(|&&category| wanted(category));
@@ -252,17 +253,30 @@ impl Reports {
 
 /// Virtual time between two samples.
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(1_000_000_000);
+/// The same for memory by node.
+const NODES_INTERVAL: Time = Time::from_nanoseconds(100_000_000);
+/// Names of the series of pages in use on each node.
+static PAGES_OF_NODE: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..MAX_NODES).map(|node| format!("pages_node{node}")).collect());
 
 /// Series that explain what stays in memory, from the start of warming up on.
 #[derive(Default)]
 pub(super) struct Samples {
     taken: Time,
+    /// When a sample of memory by node is due.
+    next_of_nodes: Time,
+    /// Pages accessed by then.
+    accesses: [u64; 2],
     series: Vec<Sample>,
 }
 
 impl Samples {
-    /// Takes a sample if one is due: progress, refaults and where they were placed, file pages by age of generation.
-    pub fn take(&mut self, system: &System, now: Time, transactions: u64) {
+    /// Takes samples that are due: progress, refaults and where they were placed, file pages by age of generation, and memory by
+    /// node. `accesses` are the pages accessed so far: on other nodes, and on the thread's own.
+    pub fn take(&mut self, system: &System, now: Time, transactions: u64, accesses: [u64; 2]) {
+        if now >= self.next_of_nodes && system.machine.topology.nodes > 1 {
+            self.take_of_nodes(system, now, accesses);
+        }
         if now < self.taken + SAMPLE_INTERVAL {
             return;
         }
@@ -291,10 +305,43 @@ impl Samples {
         }
     }
 
+    /// Takes a sample of memory by node, and of the share of local accesses.
+    fn take_of_nodes(&mut self, system: &System, now: Time, accesses: [u64; 2]) {
+        self.next_of_nodes = now + NODES_INTERVAL;
+        let before = std::mem::replace(&mut self.accesses, accesses);
+        let [remote, local] = [0, 1].map(|at| accesses[at] - before[at]);
+        let seconds = now.seconds();
+        if remote + local > 0 {
+            let value = 100.0 * local as f64 / (remote + local) as f64;
+            self.series.push(Sample { seconds, name: "local_accesses", value });
+        }
+        for (node, name) in (0u8..).zip(PAGES_OF_NODE.iter()).take(system.machine.topology.nodes.into()) {
+            let zones = system.mm.parts.allocator.zones().iter().filter(|zone| zone.node.0 == node);
+            let free = |zone: &Zone| zone.exact_free_pages() + zone.pages_in_pagesets() as i64;
+            let used: i64 = zones.map(|zone| zone.managed as i64 - free(zone)).sum();
+            self.series.push(Sample { seconds, name, value: used as f64 });
+        }
+    }
+
     /// All samples.
     pub fn into_series(self) -> Vec<Sample> {
         self.series
     }
+}
+
+/// What NUMA balancing found and cost.
+pub(super) fn set_numa(outcome: &mut Outcome) {
+    let counted = |event| outcome.counters.get(event) as f64;
+    let (faults, local) = (counted(Event::NumaHintFaults), counted(Event::NumaHintFaultsLocal));
+    let (updates, migrated) = (counted(Event::NumaPteUpdates), counted(Event::NumaPagesMigrated));
+    outcome.set(metric::HINT_FAULTS_LOCAL, 100.0 * local / faults.max(1.0));
+    outcome.set(metric::AUTONUMA_COST, autonuma_cost(updates, faults, migrated));
+}
+
+/// The "AutoNUMA cost" of mmtests. The weights reproduce all four published costs from the counters next to
+/// them.
+fn autonuma_cost(pte_updates: f64, hint_faults: f64, migrated: f64) -> f64 {
+    7e-6 * pte_updates + 5e-3 * hint_faults + 1.9e-5 * migrated
 }
 
 /// Memory at the end, as free(1) shows it.
@@ -309,6 +356,12 @@ pub(super) fn set_memory(outcome: &mut Outcome, system: &System) {
     outcome.set(metric::MEM_BUFF_CACHE, mib(cached));
     outcome.set(metric::MEM_USED, mib(total - free - cached));
     outcome.set(metric::MEM_AVAILABLE, mib(mm.parts.si_mem_available()));
+}
+
+/// What came back that had been evicted, and what went to devices, on a host that has any.
+pub(super) fn set_paging(outcome: &mut Outcome, system: &System) {
+    let mm = &system.mm;
+    let mib = |pages: u64| mm.parts.allocator.page_size().mib_of_pages(pages);
     let swap = &mm.parts.swap;
     outcome.set(metric::SWAP_TOTAL, mib(swap.free() + swap.used()));
     outcome.set(metric::SWAP_USED, mib(swap.used()));
@@ -327,6 +380,29 @@ pub(super) fn set_memory(outcome: &mut Outcome, system: &System) {
     ] {
         outcome.set(metric, outcome.counters.get(event) as f64);
     }
+    // A run has a fixed length: a kernel that gets more done reads more and has more refaults.
+    if let Some(done) = outcome.get(metric::TRANSACTIONS).filter(|&done| done > 0.0) {
+        let refaults = [Event::WorkingsetRefaultFile, Event::WorkingsetRefaultAnon];
+        let refaults: u64 = refaults.into_iter().map(|event| outcome.counters.get(event)).sum();
+        outcome.set(metric::REFAULTS_PER_TRANSACTION, refaults as f64 / done);
+    }
     outcome.set(metric::WORKINGSET_NODES, mm.parts.page_cache.files().workingset_nodes() as f64);
     outcome.set(metric::WORKINGSET_NODERECLAIM, outcome.counters.get(Event::WorkingsetNodereclaim) as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_costs_follow_from_printed_counters() {
+        for (updates, faults, migrated, cost) in [
+            (477_310.0, 96_817.0, 86_660.0, 489.07),
+            (392_566.0, 87_555.0, 85_363.0, 442.14),
+            (152_259_275.0, 154_660_352.0, 8_179_067.0, 774_522.98),
+            (50_075.0, 39_014.0, 14_147.0, 195.69),
+        ] {
+            assert!((autonuma_cost(updates, faults, migrated) - cost).abs() < 0.01, "{cost}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The processes, threads, files and memory of a host's programs at their start.
 
-use super::HostPrograms;
+use super::layout::{self, ProcessLayout};
+use super::{HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
-use crate::mapping::{bind, map, map_apart, pages_of};
+use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
@@ -10,6 +11,7 @@ use machine::{Cpu, Node, PageSize, Time};
 use mm::address_space::{MmId, Vpn};
 use mm::hugetlb::write::Write;
 use mm::memcontrol::{Memcg, MemcgWrite};
+use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
@@ -49,24 +51,75 @@ pub(super) enum Writing {
     Cgroup(MemcgWrite),
 }
 
+/// What the first thread of a process does before the others run.
+pub(super) struct Startup {
+    /// What it has still to touch, last first.
+    pub touches: Vec<Range<Vpn>>,
+    /// What nobody can access afterwards.
+    pub start: Range<Vpn>,
+}
+
+/// Whose operations a thread does.
+pub(super) enum Role {
+    /// Those of the program's thread of this number.
+    Thread(usize),
+    /// It is the first of its process, which starts the others and waits for them.
+    First(Startup),
+}
+
 pub(super) struct Thread {
     /// Index into `Host::programs`.
     pub program: usize,
-    /// Its number within the program.
-    pub number: usize,
+    pub role: Role,
     /// Index into `Host::processes`.
     pub process: usize,
     pub state: State,
     /// Whether it has run.
     pub started: bool,
+    /// Where it runs first, if not where the scheduler wants it to.
+    pub begins_on: Option<CpuSet>,
     pub reads: ReadsInFlight,
     pub doing: Option<Doing>,
     /// The write to a file of the kernel that it is in, if it is.
     pub write: Option<Writing>,
     /// Pages that it accesses in order, if it does.
     pub span: Span,
+    /// The area of its process that they are in.
+    pub area: usize,
+    /// By area, pages accessed since the last update of the heat map.
+    pub touched: Vec<u64>,
+    /// The lowest page of its stack, if it has one.
+    pub stack: Option<Vpn>,
     pub dirtier: Dirtier,
     pub transaction_start: Time,
+}
+
+impl Thread {
+    /// A thread of a program and process that starts at `start`.
+    fn new(system: &System, (program, process): (usize, usize), role: Role, start: Time) -> Thread {
+        Thread {
+            program,
+            role,
+            process,
+            state: State::Waits,
+            started: false,
+            begins_on: None,
+            reads: ReadsInFlight::new(1),
+            doing: None,
+            write: None,
+            span: Span::default(),
+            area: 0,
+            touched: Vec::new(),
+            stack: None,
+            dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
+            transaction_start: start,
+        }
+    }
+
+    /// Whether it is the first of its process, which starts the others.
+    pub fn is_first(&self) -> bool {
+        matches!(self.role, Role::First(_))
+    }
 }
 
 pub(super) struct Process {
@@ -76,6 +129,10 @@ pub(super) struct Process {
     pub mm: Option<MmId>,
     /// The task of which all others are threads.
     pub first: TaskId,
+    /// Whether it is a thread of the kernel.
+    pub of_kernel: bool,
+    /// The page of data that all threads use, if they do.
+    pub data: Option<Vpn>,
     pub areas: Vec<Range<Vpn>>,
     pub alive: usize,
     /// Threads at the barrier, and the CPUs where they ran.
@@ -99,8 +156,39 @@ impl OpenFiles {
 pub(super) struct Running {
     pub generator: Program,
     pub files: Vec<OpenFiles>,
+    /// When it started; its threads, if the first of a process starts them.
     pub start: Time,
+    /// Processes whose first thread has not started the others.
+    pub to_begin: usize,
     pub memory_node: Option<Node>,
+    /// `cpuset.mems`, if it is in a cpuset.
+    pub mems_allowed: Option<Nodes>,
+    /// What its processes map besides their areas.
+    pub layout: Option<ProcessLayout>,
+    /// Where its threads may run.
+    allowed: Option<CpuSet>,
+    /// Where the first thread of a process runs first.
+    begins_on: Option<CpuSet>,
+}
+
+impl Running {
+    fn new(generator: Program, files: Vec<OpenFiles>, program: Option<&HostProgram>) -> Running {
+        let node = |of: fn(&HostProgram) -> Option<u8>| program.and_then(of).map(Node);
+        let begins_on = node(|program| program.begins_on).map(CpuSet::Of);
+        let on_cpu = program.and_then(|program| program.begins_on_cpu).map(|cpu| CpuSet::Only(Cpu(cpu)));
+        let mems = program.map_or(&[][..], |program| &program.cpuset_mems);
+        Running {
+            generator,
+            files,
+            start: program.map_or(Time::ZERO, |program| super::milliseconds(program.start_milliseconds)),
+            to_begin: 0,
+            memory_node: node(|program| program.memory_node),
+            mems_allowed: (!mems.is_empty()).then(|| Nodes::of_all(mems)),
+            layout: program.and_then(|program| program.layout),
+            allowed: node(|program| program.cpu_node).map(CpuSet::Of),
+            begins_on: on_cpu.or(begins_on),
+        }
+    }
 }
 
 /// All that is there before the first operation.
@@ -154,82 +242,136 @@ impl Beginnings {
                     .map_err(|wrong| {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
-                let running = Running {
-                    files: open_files(system, spec.large_folios, generator.layout()),
-                    generator,
-                    start: super::milliseconds(program.start_milliseconds),
-                    memory_node: program.memory_node.map(Node),
-                };
-                let allowed = program.cpu_node.map(|node| CpuSet::Of(Node(node)));
-                all.add(system, scheduler, running, (&own, allowed));
+                let files = open_files(system, spec.large_folios, generator.layout());
+                all.add(system, scheduler, Running::new(generator, files, Some(program)), &own);
             }
         }
         if !spec.events.is_empty() {
             let generator = Program::of_writes(spec.events.iter().map(|event| event.milliseconds));
-            let running = Running { files: Vec::new(), generator, start: Time::ZERO, memory_node: None };
-            all.add(system, scheduler, running, (&[Memcg::ROOT], None));
+            all.add(system, scheduler, Running::new(generator, Vec::new(), None), &[Memcg::ROOT]);
         }
         all.memcgs = memcgs;
         Ok(all)
     }
 
     /// Adds the processes and threads of a program, whose processes are in memcgs by their group, or all in one.
-    fn add(
+    fn add(&mut self, system: &mut System, scheduler: &mut Scheduler, running: Running, memcgs: &[Memcg]) {
+        let layout = running.generator.layout().clone();
+        let first_process = self.processes.len();
+        self.programs.push(running);
+        for process in &layout.processes {
+            let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
+            self.add_process(system, memcg, process.of_kernel);
+        }
+        let first_thread = self.threads.len();
+        for (number, thread) in layout.threads.iter().enumerate() {
+            self.add_thread(system, scheduler, number, (first_process + thread.process as usize, thread));
+        }
+        for (number, process) in layout.processes.iter().enumerate() {
+            self.map(system, scheduler, (first_process + number, process), first_thread);
+        }
+    }
+
+    /// Adds a process of the last program.
+    fn add_process(&mut self, system: &mut System, memcg: Memcg, of_kernel: bool) {
+        let program = self.programs.len() - 1;
+        let running = &self.programs[program];
+        let mm = system.mm.parts.create_mm(memcg);
+        let pid = self.pids.next();
+        let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(running.start, mm, pid, None);
+        system.mm.parts.numa.set_mems_allowed(first, running.mems_allowed);
+        bind(system, first, running.memory_node);
+        self.processes.push(Process {
+            program,
+            memcg,
+            mm: Some(mm),
+            first,
+            of_kernel,
+            data: None,
+            areas: Vec::new(),
+            alive: 0,
+            waiting: Vec::new(),
+        });
+    }
+
+    /// Adds a thread, which has this number in the last program, to a process.
+    fn add_thread(
         &mut self,
         system: &mut System,
         scheduler: &mut Scheduler,
-        running: Running,
-        (memcgs, allowed): (&[Memcg], Option<CpuSet>),
+        number: usize,
+        (process, thread): (usize, &workload::demand::Thread),
     ) {
-        let layout = running.generator.layout().clone();
-        let (program, first_process) = (self.programs.len(), self.processes.len());
-        for process in &layout.processes {
-            let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
-            let mm = system.mm.parts.create_mm(memcg);
-            let pid = self.pids.next();
-            let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(running.start, mm, pid, None);
-            bind(system, first, running.memory_node);
-            let areas = map_areas(system, mm, process);
-            let (alive, waiting) = (0, Vec::new());
-            self.processes.push(Process { program, memcg, mm: Some(mm), first, areas, alive, waiting });
-        }
-        for (number, thread) in layout.threads.iter().enumerate() {
-            let process = first_process + thread.process as usize;
-            let own = &mut self.processes[process];
-            own.alive += 1;
-            let (mm, first) = (own.mm.expect("nobody was killed yet"), own.first);
-            let pid = self.pids.next();
-            let start = running.start + super::milliseconds(thread.start_milliseconds);
-            let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
-            let task = kernel.add_task(running.start, mm, pid, Some(first));
-            bind(system, task, running.memory_node);
-            let known = scheduler.add(task);
-            scheduler.set_affinity(&system.machine.topology, known, Cpu(0), allowed);
-            self.threads.push(Thread {
-                program,
-                number,
-                process,
-                state: State::Waits,
-                started: false,
-                reads: ReadsInFlight::new(thread.outstanding as usize),
-                doing: None,
-                write: None,
-                span: Span::default(),
-                dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
-                transaction_start: start,
-            });
-        }
-        self.programs.push(running);
+        let own = &mut self.processes[process];
+        own.alive += 1;
+        let (mm, first, program) = (own.mm.expect("nobody was killed yet"), own.first, own.program);
+        let running = &self.programs[program];
+        let (pid, allowed) = (self.pids.next(), running.allowed);
+        let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
+        let task = kernel.add_task(running.start, mm, pid, Some(first));
+        bind(system, task, running.memory_node);
+        let start = running.start + super::milliseconds(thread.start_milliseconds);
+        let reads = ReadsInFlight::new(thread.outstanding as usize);
+        let thread = Thread::new(system, (program, process), Role::Thread(number), start);
+        self.push(system, scheduler, task, (Thread { reads, ..thread }, allowed));
     }
-}
 
-fn map_areas(system: &mut System, mm: MmId, process: &workload::tasks::Process) -> Vec<Range<Vpn>> {
-    let page_size = system.mm.parts.allocator.page_size();
-    let area = |&parts: &u64| {
-        let map = if process.apart { map_apart } else { map };
-        map(system, mm, pages_of(page_size, parts))
-    };
-    process.areas.iter().map(area).collect()
+    fn push(
+        &mut self,
+        system: &System,
+        scheduler: &mut Scheduler,
+        task: TaskId,
+        (thread, allowed): (Thread, Option<CpuSet>),
+    ) {
+        let known = scheduler.add(task);
+        scheduler.set_affinity(&system.machine.topology, known, Cpu(0), allowed);
+        self.threads.push(thread);
+    }
+
+    /// Maps the memory of a process of the last program, whose threads are those from `first_thread` on. If there is something to do
+    /// before they run, the first thread of the process does it.
+    fn map(
+        &mut self,
+        system: &mut System,
+        scheduler: &mut Scheduler,
+        (number, process): (usize, &workload::tasks::Process),
+        first_thread: usize,
+    ) {
+        let own = &mut self.processes[number];
+        let (mm, program, first) = (own.mm.expect("nobody was killed yet"), own.program, own.first);
+        let running = &mut self.programs[program];
+        let layout = running.layout.filter(|_| !process.of_kernel);
+        let mapped = match layout {
+            Some(layout) => layout.map(system, mm, (process, own.alive), |end| scheduler.chance(end)),
+            None => layout::map_areas_alone(system, mm, process),
+        };
+        (own.data, own.areas) = (mapped.data, mapped.areas);
+        let threads = self.threads[first_thread..].iter_mut().filter(|thread| thread.process == number);
+        threads.zip(mapped.stacks).for_each(|(thread, stack)| thread.stack = Some(stack));
+        let mut touches = mapped.touches;
+        touches.reverse();
+        let begins_on = running.begins_on;
+        if touches.is_empty() {
+            let threads = self.threads[first_thread..].iter_mut().filter(|thread| thread.process == number);
+            return threads.for_each(|thread| thread.begins_on = begins_on);
+        }
+        running.to_begin += 1;
+        let (allowed, start) = (running.allowed, running.start);
+        let role = Role::First(Startup { touches, start: mapped.start });
+        let thread = Thread { begins_on, ..Thread::new(system, (program, number), role, start) };
+        self.push(system, scheduler, first, (thread, allowed));
+    }
+
+    /// When which threads run that no other starts.
+    pub fn starts(&self) -> impl Iterator<Item = (Time, usize)> {
+        let begins =
+            |process: usize| self.threads.iter().any(|thread| thread.process == process && thread.is_first());
+        let by_themselves: Vec<bool> = (0..self.processes.len()).map(|process| !begins(process)).collect();
+        let threads = self.threads.iter().enumerate();
+        threads
+            .filter(move |(_, thread)| thread.is_first() || by_themselves[thread.process])
+            .map(|(at, thread)| (thread.transaction_start, at))
+    }
 }
 
 /// Opens the files, once or once per thread.

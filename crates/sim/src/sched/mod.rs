@@ -183,9 +183,9 @@ impl Scheduler {
         }
     }
 
-    /// Lets a new thread run on the CPU that is idlest within its affinity.
-    pub fn start(&mut self, system: &mut System, thread: usize, now: Time) {
-        let cpu = self.idlest_cpu(system, self.threads[thread].allowed);
+    /// Lets a new thread run on the CPU that is idlest within `only`, or else within its affinity.
+    pub fn start(&mut self, system: &mut System, thread: usize, only: Option<CpuSet>, now: Time) {
+        let cpu = self.idlest_cpu(system, only.or(self.threads[thread].allowed));
         self.enqueue(system, cpu, thread, now);
     }
 

@@ -258,6 +258,11 @@ impl Program {
         }
     }
 
+    /// Whether it has an amount of work, and ends when that is done.
+    pub fn ends(&self) -> bool {
+        !matches!(self, Program::Sharing(_) | Program::HotSet(_))
+    }
+
     /// Whether the next operation of `thread` depends on the time.
     pub fn reads_clock(&self, thread: usize) -> bool {
         match self {

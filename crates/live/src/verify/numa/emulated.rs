@@ -22,7 +22,7 @@ use std::str::FromStr;
 
 use mm::Mechanism;
 
-use super::programs::{Chosen, Pages, Selection, threads};
+use super::programs::{Chosen, Pages, Selection, host};
 use super::recording::Recording;
 use super::trajectory::{COUNTERS, Trajectory, parse};
 use super::{NUMA_PROCESS, Recorded, observer, tracing, twin};
@@ -162,9 +162,8 @@ impl EmulatedRun {
         let wrong = |problem: String| failed(table.display().to_string(), io::Error::other(problem));
         progress(&format!("running {} in the twin, as Linux {kernel}", program.name()));
         let on = twin::Emulated::on_two_nodes(kernel);
-        let threads = threads(program.spec(*length), *length);
-        let runs =
-            (0..RUNS).map(|seed| twin::trajectory(&on, &threads, &recorded.seconds, seed).map_err(wrong));
+        let host = host(program.spec(*length), *length);
+        let runs = (0..RUNS).map(|seed| twin::trajectory(&on, &host, &recorded.seconds, seed).map_err(wrong));
         let runs: Vec<Trajectory> = runs.collect::<Result<_, _>>()?;
         Ok(entries(case, recorded, &runs, *length))
     }

@@ -19,11 +19,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sim::numa::KernelThread;
 
-use super::programs::{SECONDS, program, threads};
+use super::programs::{SECONDS, host, program};
 use super::trajectory::{COUNTERS, Trajectory, parse};
-use super::twin::{self, Emulated};
+use super::twin::{self, BusyKernel, Emulated};
 use crate::recordings::{RecordingError, all_with_file, description, unpacked_text};
 use crate::verify::{Causes, Entry, VerifyError, features};
 
@@ -58,7 +57,7 @@ pub struct EnsembleCase {
     pub name: String,
     /// The kernel's thread, if it was on another CPU than beside other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel_thread: Option<KernelThread>,
+    pub kernel_thread: Option<BusyKernel>,
     /// When each mapping first was on one node, nearly all of it, and stayed so, in seconds; negative: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separated: Option<Vec<f64>>,
@@ -81,7 +80,7 @@ impl Ensemble {
         let emulated = Emulated { kernel_thread, ..self.emulated.clone() };
         let spec =
             program(&case.name, SECONDS).ok_or_else(|| format!("there is no program `{}`", case.name))?;
-        twin::trajectory(&emulated, &threads(spec, SECONDS), seconds, seed)
+        twin::trajectory(&emulated, &host(spec, SECONDS), seconds, seed)
     }
 
     /// The runs of a case.
@@ -299,8 +298,11 @@ mod tests {
             let Some(case) = ensemble.cases.iter().find(|case| case.name == "pinmove") else { continue };
             let scanned = |run: &Trajectory| *run.columns["numa_pte_updates"].last().unwrap() as f64;
             let kernel = ensemble.runs(case).unwrap();
-            let own = ensemble.twin(case, &kernel, 0).unwrap();
-            let ratio = scanned(&own) / (kernel.iter().map(scanned).sum::<f64>() / kernel.len() as f64);
+            // A pass more or less, when the thread is moved, is 3 per cent of all.
+            let mut own: Vec<f64> =
+                (0..5).map(|seed| scanned(&ensemble.twin(case, &kernel, seed).unwrap())).collect();
+            own.sort_by(f64::total_cmp);
+            let ratio = own[2] / (kernel.iter().map(scanned).sum::<f64>() / kernel.len() as f64);
             assert!((0.95..1.06).contains(&ratio), "{name}: {ratio}");
         }
     }

@@ -1,9 +1,9 @@
 //! The programs that run on several nodes, here as in the twin, from one description.
 //!
 //! ```text
-//!   a name, or a file with the keys of [workload.program] ─► Chosen
+//!   a name, or a file with the keys of [workload.programs.program] ─► Chosen
 //!   workload::threads ── operations ──┬─► process: real threads, in an emulated machine
-//!                                     └─► sim::numa: the twin's
+//!                                     └─► sim::host: the twin's
 //! ```
 //!
 //! Each runs for ten seconds on two nodes of two CPUs, or as long as was asked for, and half as long where every decision is
@@ -21,7 +21,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 use sim::Misfit;
-use sim::numa::{NumaThreads, PlacementKey, ProcessLayout};
+use sim::host::{HostProgram, HostPrograms, ProcessLayout};
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
 use workload::threads::{Layout, Program, ProgramSpec, Threads};
 
@@ -80,7 +80,7 @@ pub fn settings(pages: Pages) -> BTreeMap<String, String> {
 /// Why there is no such program, or why it cannot run in emulation.
 #[derive(Debug, thiserror::Error)]
 pub enum ChoiceError {
-    #[error("{0}: there is no such program; there are {known}, or give the path of a .toml file with the keys of [workload.program]",
+    #[error("{0}: there is no such program; there are {known}, or give the path of a .toml file with the keys of [workload.programs.program]",
         known = PROGRAMS.join(", "))]
     Unknown(String),
     #[error("{}: {source}", .path.display())]
@@ -236,10 +236,13 @@ fn check(spec: &ProgramSpec, seconds: u64) -> Result<(), WrongValue> {
         let expected = format!("at most {MOST_THREADS} threads in all");
         return Err(WrongValue::new(keys, format!("{number} threads"), expected));
     }
-    twin::check(threads(spec.clone(), seconds)).map_err(|misfit| match misfit {
+    twin::check(host(spec.clone(), seconds)).map_err(|misfit| match misfit {
         Misfit::OutOfRange(wrong) => {
             // The file has the keys of that table alone.
-            let key = wrong.key.trim_start_matches("workload.program").trim_start_matches(['.', ':', ' ']);
+            let key = wrong
+                .key
+                .trim_start_matches("workload.programs[0].program")
+                .trim_start_matches(['.', ':', ' ']);
             WrongValue { key: key.into(), ..wrong }
         }
         Misfit::NoNuma { .. } => unreachable!("the emulated machine has nodes"),
@@ -291,16 +294,15 @@ pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
 }
 
 /// A program as a scenario's workload, for some seconds.
-pub fn threads(program: ProgramSpec, seconds: u64) -> NumaThreads {
-    NumaThreads {
-        placement: Some(PlacementKey::Swap),
-        layout: ProcessLayout::FixedAreas,
-        cpuset_mems: Vec::new(),
+pub fn host(program: ProgramSpec, seconds: u64) -> HostPrograms {
+    HostPrograms {
         milliseconds: seconds * 1000,
-        begins_on: 0,
-        kernel_thread: None,
-        lru_add: None,
-        program,
+        programs: vec![HostProgram {
+            layout: Some(ProcessLayout::FixedAreas),
+            begins_on: Some(0),
+            ..HostProgram::new("program", program.into())
+        }],
+        ..HostPrograms::default()
     }
 }
 

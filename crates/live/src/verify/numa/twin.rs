@@ -5,10 +5,12 @@ use machine::profile::Figure;
 use machine::{Profile, Time};
 use mm::{Event, Mechanism, Series};
 use serde::{Deserialize, Serialize};
-use sim::numa::{KernelThread, LruAdd, NumaThreads, watch};
+use sim::host::{HostProgram, HostPrograms, watch};
 use sim::progress::RunProgress;
 use sim::{Misfit, Run, Workload};
 use std::collections::BTreeMap;
+use workload::background::{KernelThread, TouchOnce};
+use workload::tasks::ProgramSpec;
 
 use super::programs::{Pages, settings};
 use super::trajectory::{COUNTERS, Trajectory, pages_of};
@@ -33,7 +35,7 @@ pub struct Emulated {
     pub begins_on: u8,
     /// What the kernel itself was busy with when programs started, by how slow they were at first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel_thread: Option<KernelThread>,
+    pub kernel_thread: Option<BusyKernel>,
     /// Pages that waited for the LRU when programs started, by how many of the pages that a program touched last could not be
     /// migrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +58,25 @@ impl Emulated {
         }
     }
 
+    /// `program`, with what was there beside it.
+    fn beside(&self, mut host: HostPrograms) -> HostPrograms {
+        for program in &mut host.programs {
+            program.begins_on = Some(self.begins_on);
+        }
+        if let Some(BusyKernel { cpu, milliseconds }) = self.kernel_thread {
+            let thread = ProgramSpec::KernelThread(KernelThread { milliseconds });
+            host.programs
+                .push(HostProgram { begins_on_cpu: Some(cpu), ..HostProgram::new("kernel-thread", thread) });
+        }
+        if let Some(LruAdd { cpu, pages }) = self.lru_add {
+            host.programs.iter_mut().for_each(|program| program.start_milliseconds = 1);
+            let earlier = ProgramSpec::TouchOnce(TouchOnce { pages });
+            host.programs
+                .push(HostProgram { begins_on_cpu: Some(cpu), ..HostProgram::new("earlier", earlier) });
+        }
+        host
+    }
+
     /// The machine, where a figure is what the code of this kernel executes.
     fn machine(&self) -> Result<Profile, String> {
         let mut machine = load_machine(&self.profile).map_err(|error| error.to_string())?;
@@ -70,13 +91,32 @@ impl Emulated {
     }
 }
 
+/// A thread of the kernel that was busy when programs started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusyKernel {
+    /// The CPU on which it started.
+    pub cpu: u16,
+    /// Its work in milliseconds of CPU time.
+    pub milliseconds: u64,
+}
+
+/// Pages that an earlier program left in the LRU batch of a CPU (`lru_add`). Pages cannot be migrated while they are in a batch, and
+/// these pages determine how many more it takes until the batch is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LruAdd {
+    pub cpu: u16,
+    pub pages: u64,
+}
+
 /// Whether a program fits the emulated machine of two nodes.
-pub fn check(program: NumaThreads) -> Result<(), Misfit> {
+pub fn check(program: HostPrograms) -> Result<(), Misfit> {
     let machine = load_machine(MACHINE).expect("a built-in machine");
     run(String::new(), machine, program, 0).check_fit()
 }
 
-fn run(kernel: String, machine: Profile, program: NumaThreads, seed: u64) -> Run {
+fn run(kernel: String, machine: Profile, program: HostPrograms, seed: u64) -> Run {
     Run {
         scenario: Mechanism::Numa.name().into(),
         series: Series::NUMA.name.into(),
@@ -85,23 +125,18 @@ fn run(kernel: String, machine: Profile, program: NumaThreads, seed: u64) -> Run
         seed,
         machine,
         settings: settings(Pages::Base),
-        workload: Workload::Numa(program),
+        workload: Workload::Host(program),
     }
 }
 
 /// What a program does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
 pub fn trajectory(
     on: &Emulated,
-    program: &NumaThreads,
+    program: &HostPrograms,
     seconds: &[f64],
     seed: u64,
 ) -> Result<Trajectory, String> {
-    let spec = NumaThreads {
-        kernel_thread: on.kernel_thread,
-        begins_on: on.begins_on,
-        lru_add: on.lru_add,
-        ..program.clone()
-    };
+    let spec = on.beside(program.clone());
     let run = run(on.kernel.clone(), on.machine()?, spec.clone(), seed);
     let mut trajectory = Trajectory::default();
     let events =
@@ -114,7 +149,8 @@ pub fn trajectory(
         let counted =
             COUNTERS.iter().zip(events).map(|(name, event)| (name.to_string(), mm.counters().get(event)));
         let mut values: Vec<(String, u64)> = counted.collect();
-        for area in areas {
+        // What was there beside it is no program of the recording.
+        for area in areas.iter().filter(|area| area.program == 0) {
             let pages = mm.parts.pages_by_node(area.mm, area.pages.clone());
             let named = pages.into_iter().enumerate();
             values.extend(named.map(|(node, pages)| (pages_of(area.process, area.number, node), pages)));

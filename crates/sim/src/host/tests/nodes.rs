@@ -1,16 +1,19 @@
 //! Tests of whole programs under NUMA balancing, on a small scale.
 
-use super::*;
+use crate::host::*;
 use crate::metric;
 use crate::progress::RunProgress;
 use crate::tests::{Scenario, load_machine};
 use crate::{Run, Workload};
+use mm::Event;
+use mm::features::sched::SchedFeatures;
 use std::collections::BTreeMap;
+use workload::background::KernelThread;
 use workload::threads::Threads;
 use workload::threads::autonuma::FirstPass;
 
 /// A scaled-down run of a built-in scenario.
-fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut NumaThreads)) -> Outcome {
+fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut HostPrograms)) -> Outcome {
     small_with(name, variant, &[], shrink)
 }
 
@@ -19,7 +22,7 @@ fn small_with(
     name: &str,
     variant: &str,
     settings: &[(&str, &str)],
-    shrink: impl FnOnce(&mut NumaThreads),
+    shrink: impl FnOnce(&mut HostPrograms),
 ) -> Outcome {
     crate::run(&small_run(name, variant, settings, shrink)).unwrap()
 }
@@ -28,10 +31,10 @@ fn small_run(
     name: &str,
     variant: &str,
     settings: &[(&str, &str)],
-    shrink: impl FnOnce(&mut NumaThreads),
+    shrink: impl FnOnce(&mut HostPrograms),
 ) -> Run {
     let mut scenario = Scenario::load(name);
-    let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
+    let Workload::Host(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     shrink(threads);
     let mut machine = load_machine(&scenario.machine);
     machine.topology.memory_mib_per_node = 1024;
@@ -43,7 +46,7 @@ fn small_run(
 /// A small build of long-lived processes.
 fn build(variant: &str) -> Outcome {
     small("kernbench", variant, |threads| {
-        let ProgramSpec::Kernbench(build) = &mut threads.program else { panic!("{threads:?}") };
+        let ProgramSpec::Kernbench(build) = &mut threads.programs[0].program else { panic!("{threads:?}") };
         build.units = 60;
         // A process is scanned after two seconds: one until its first pass, which sets the delay of another.
         build.intensity.value = 0.05;
@@ -80,11 +83,7 @@ fn processes_of_a_build_give_back_what_they_had() {
 #[test]
 fn what_was_sampled_of_xz_is_placed_scanned_and_found_again() {
     let outcome = small("xz-samples", "numa-base", |threads| threads.milliseconds = 4000);
-    assert_eq!(
-        outcome.notes,
-        ["5 threads were cut off after 4000 ms"],
-        "seven seconds and a half were recorded"
-    );
+    assert_eq!(outcome.notes, ["5 threads of xz were cut off"], "seven seconds and a half were recorded");
     let count = |event| outcome.counters.get(event);
     assert!(count(Event::Pgfault) > 4000, "each page is placed");
     assert!(count(Event::NumaPteUpdates) > 1000 && count(Event::NumaHintFaults) > 100);
@@ -98,7 +97,7 @@ fn what_is_hot_in_slow_memory_comes_up() {
         let limit = ("kernel.numa_balancing_promote_rate_limit_MBps", megabytes_per_second);
         let outcome = small_with("tiered-kv", "numa-6.12", &[limit], |threads| {
             threads.milliseconds = 6000;
-            let ProgramSpec::HotSet(store) = &mut threads.program else { panic!("{threads:?}") };
+            let ProgramSpec::HotSet(store) = &mut threads.programs[0].program else { panic!("{threads:?}") };
             (store.mib, store.loading_mib, store.hot_mib) = (256, 800, 32);
         });
         let count = |event| outcome.counters.get(event);
@@ -113,7 +112,7 @@ fn what_is_hot_in_slow_memory_comes_up() {
 #[test]
 fn areas_say_who_scanned_and_who_faulted() {
     let outcome = small("numa02", "numa-base", |threads| {
-        let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+        let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
         (program.mib, program.loops) = (64, 6000);
     });
     let faults: u64 = outcome.areas.iter().map(|area| area.faults()).sum();
@@ -128,8 +127,10 @@ fn areas_say_who_scanned_and_who_faulted() {
 fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
     let run = |variant, nodes: &[u8]| {
         let outcome = small("numa02", variant, |threads| {
-            threads.cpuset_mems = nodes.to_vec();
-            let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+            threads.programs[0].cpuset_mems = nodes.to_vec();
+            let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else {
+                panic!("{threads:?}")
+            };
             (program.mib, program.loops) = (16, 20000);
         });
         [Event::NumaSkipCpuset, Event::NumaScanPasses].map(|event| outcome.counters.get(event) > 0)
@@ -142,9 +143,9 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
 
 /// numa01 with two processes, each thread of which uses all of its memory, mixed on two nodes, with one
 /// thread per CPU.
-fn mixed(threads: &mut NumaThreads, placement: Option<PlacementKey>) {
+fn mixed(threads: &mut HostPrograms, placement: Option<PlacementKey>) {
     (threads.placement, threads.milliseconds) = (placement, 4000);
-    let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
+    let ProgramSpec::Numa01(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
     (program.mib, program.loops) = (64, 1000);
 }
 
@@ -168,12 +169,12 @@ fn threads_of_two_processes_change_places() {
 #[test]
 fn a_patch_of_the_scheduler_is_a_variant() {
     let run = small_run("numa01", "numa-6.12", &[], |threads| mixed(threads, None));
-    let Workload::Numa(spec) = &run.workload else { unreachable!("it is numa01") };
+    let Workload::Host(spec) = &run.workload else { unreachable!("it is numa01") };
     let moved = |change: fn(&mut SchedFeatures)| {
         let progress = RunProgress::default();
         let mut boot = run.boot(&progress).unwrap();
         change(&mut boot.features.sched);
-        task_moves(&super::run(&boot, spec).unwrap())
+        task_moves(&crate::host::run(&boot, spec).unwrap())
     };
     let [_, swapped] = moved(|_| ());
     assert!(swapped > 0);
@@ -189,7 +190,7 @@ fn every_node_is_in_the_series() {
     (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
     (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 96);
     let mut run = scenario.run("numa-base", &machine, &BTreeMap::new());
-    let Workload::Numa(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
+    let Workload::Host(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
     threads.milliseconds = 1;
     let outcome = crate::run(&run).unwrap();
     let sampled: Vec<&str> = outcome
@@ -207,7 +208,7 @@ fn an_area_that_no_thread_scans_is_in_the_heat_map() {
     // the threads that faulted.
     let outcome = small("pid-filter", "vma-scanning-4", |threads| {
         threads.milliseconds = 2000;
-        let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+        let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
         (program.mib, program.mapped_after_milliseconds) = (64, 1000);
     });
     let area = &outcome.areas[0];
@@ -230,9 +231,9 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
         vec![vec![10, 20, 30, 20], vec![20, 10, 20, 30], vec![30, 20, 10, 20], vec![20, 30, 20, 10]];
     let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
     let mut run = Scenario::load("numa02").run("numa-6.12", &machine, &BTreeMap::new());
-    let Workload::Numa(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
+    let Workload::Host(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
     threads.placement = Some(PlacementKey::Stay);
-    let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+    let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
     // All stacks are first on the first node: with four threads, one would have its stack two hops away.
     (program.threads, program.mib, program.loops) = (Threads::Number(2), 16, 3000);
     program.first_pass = Some(FirstPass { shift, stay_milliseconds: 0, one_cpu: false });
@@ -241,11 +242,11 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
 }
 
 /// A run on an emulated machine with NUMA balancing off.
-fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
+fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut HostPrograms)) -> Outcome {
     let machine = load_machine(machine);
     let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
     let mut scenario = Scenario::load(name);
-    let Workload::Numa(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
+    let Workload::Host(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
     change(threads);
     crate::run(&scenario.run("numa-base", &machine, &off)).unwrap()
 }
@@ -254,7 +255,7 @@ fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut NumaThreads)) 
 fn threads_that_were_bound_spread_over_idle_cpus() {
     let outcome = unbalanced("qemu-4n", "numa01", |threads| {
         threads.milliseconds = 1000;
-        let ProgramSpec::Numa01(program) = &mut threads.program else { panic!("{threads:?}") };
+        let ProgramSpec::Numa01(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
         (program.processes, program.threads, program.mib) = (4, Threads::Number(2), 1);
         (program.loops, program.same_node) = (1_000_000, false);
         // Eight threads on the four CPUs of two nodes, and then on any of eight.
@@ -265,10 +266,10 @@ fn threads_that_were_bound_spread_over_idle_cpus() {
 }
 
 /// Half a second of threads with a slice each, on two nodes with two CPUs that take turns.
-fn half_a_second(number: u32, change: impl FnOnce(&mut NumaThreads)) -> Outcome {
+fn half_a_second(number: u32, change: impl FnOnce(&mut HostPrograms)) -> Outcome {
     unbalanced("qemu-2n", "numa02", |threads| {
         threads.milliseconds = 500;
-        let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+        let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
         (program.threads, program.mib, program.loops) = (Threads::Number(number), 4, 1_000_000);
         change(threads);
     })
@@ -278,7 +279,9 @@ fn half_a_second(number: u32, change: impl FnOnce(&mut NumaThreads)) -> Outcome 
 fn threads_that_are_bound_to_one_cpu_share_it() {
     let busy = |one_cpu| {
         let outcome = half_a_second(4, |threads| {
-            let ProgramSpec::Numa02(program) = &mut threads.program else { panic!("{threads:?}") };
+            let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else {
+                panic!("{threads:?}")
+            };
             program.first_pass = Some(FirstPass { shift: 0, stay_milliseconds: 10_000, one_cpu });
         });
         outcome.cpu_seconds["program"] / (4.0 * outcome.virtual_seconds)
@@ -291,8 +294,9 @@ fn threads_that_are_bound_to_one_cpu_share_it() {
 fn a_thread_of_the_kernel_takes_its_time_and_ends() {
     let alone = half_a_second(2, |_| {}).get(metric::SCORE).unwrap();
     let beside = |milliseconds| {
-        let kernel_thread = Some(KernelThread { cpu: 3, milliseconds });
-        half_a_second(2, |threads| threads.kernel_thread = kernel_thread).get(metric::SCORE).unwrap() / alone
+        let thread = ProgramSpec::KernelThread(KernelThread { milliseconds });
+        let thread = HostProgram { begins_on_cpu: Some(3), ..HostProgram::new("kernel-thread", thread) };
+        half_a_second(2, |threads| threads.programs.push(thread)).get(metric::SCORE).unwrap() / alone
     };
     // CPUs take turns: the time that the kernel thread takes is lost to the others. CPUs 0 and 2 get a share
     // of 0.638 beside CPU 3 (`turn_shares` of the machine).
