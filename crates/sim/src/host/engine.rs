@@ -211,7 +211,9 @@ impl<'s> Host<'s> {
             outcome.set(metric::LOCAL_ACCESSES, 100.0 * local / (local + remote));
         }
         set_memory(&mut outcome, system);
-        set_numa(&mut outcome);
+        if system.machine.topology.nodes > 1 {
+            set_numa(&mut outcome);
+        }
         outcome.areas = heat_map(system);
         outcome.set(metric::ELAPSED, (times.end - times.start).seconds());
         self.reports.fill(&mut outcome, times);
