@@ -91,6 +91,10 @@ struct Program {
     cgroup: Option<usize>,
     cpu_node: Option<usize>,
     memory_node: Option<usize>,
+    begins_on: Option<usize>,
+    begins_on_cpu: Option<usize>,
+    mems_allowed: Option<usize>,
+    layout: Option<&'static str>,
     copies: u32,
     start: u64,
     /// The table `program`, as a scenario has it.
@@ -230,27 +234,46 @@ fn program_keys() -> impl Strategy<Value = String> {
             "kind = \"memcached\", threads = {threads}, memory_mib = {mib}, value_bytes = {bytes}, key_bytes = 16, set_ns = {set}"
         )
     });
-    prop_oneof![4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached]
+    let background = prop_oneof![
+        (0..200u64)
+            .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
+        (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
+    ];
+    prop_oneof![
+        4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,
+        1 => background
+    ]
 }
 
 fn program() -> impl Strategy<Value = Program> {
     let node = || prop_oneof![3 => Just(None), 1 => (0..2usize).prop_map(Some)];
     let start = prop_oneof![2 => Just(0), 1 => 0..100u64];
-    (prop::option::of(0..3usize), node(), node(), 1..3u32, start, program_keys()).prop_map(
-        |(cgroup, cpu_node, memory_node, copies, start, keys)| Program {
-            cgroup,
-            cpu_node,
-            memory_node,
-            copies,
-            start,
-            keys,
+    let layout = prop_oneof![
+        2 => Just(None), 1 => Just(Some("from_libraries")), 1 => Just(Some("fixed_areas"))
+    ];
+    let begins = (node(), prop::option::weighted(0.2, 0..64usize), node(), layout);
+    (prop::option::of(0..3usize), node(), node(), begins, 1..3u32, start, program_keys()).prop_map(
+        |(cgroup, cpu_node, memory_node, begins, copies, start, keys)| {
+            let (begins_on, begins_on_cpu, mems_allowed, layout) = begins;
+            Program {
+                cgroup,
+                cpu_node,
+                memory_node,
+                begins_on: begins_on.filter(|_| begins_on_cpu.is_none()),
+                begins_on_cpu,
+                mems_allowed,
+                layout,
+                copies,
+                start,
+                keys,
+            }
         },
     )
 }
 
 fn event() -> impl Strategy<Value = (u64, String, Option<usize>)> {
     let set = setting().prop_map(|(name, value)| (format!("{name}={value}"), None));
-    let pool = (prop::sample::select(POOL_FILES), 0..40u64)
+    let pool = (prop::sample::select(POOL_FILES), 0..200u64)
         .prop_map(|(file, pages)| (format!("{file}={pages}"), None));
     let files = vec!["max", "high", "low", "min", "swap.max", "reclaim"];
     let of_cgroup = (prop::sample::select(files), 1..150u64, 0..3usize)
@@ -377,7 +400,7 @@ impl Case {
     }
 
     fn write_program(&self, number: usize, text: &mut String) {
-        let Program { cgroup, cpu_node, memory_node, copies, start, keys } = &self.programs[number];
+        let Program { cgroup, layout, copies, start, keys, .. } = &self.programs[number];
         write!(
             text,
             "[[workload.programs]]\nname = \"program-{number}\"\ncopies = {copies}\nstart_milliseconds = {start}\nprogram = {{ {keys} }}\n"
@@ -386,10 +409,21 @@ impl Case {
         if let Some(cgroup) = cgroup.filter(|_| !self.cgroups.is_empty()) {
             writeln!(text, "cgroup = \"group-{}\"", cgroup % self.cgroups.len()).unwrap();
         }
-        for (key, node) in [("cpu_node", cpu_node), ("memory_node", memory_node)] {
+        let Program { cpu_node, memory_node, begins_on, begins_on_cpu, mems_allowed, .. } =
+            self.programs[number];
+        for (key, node) in [("cpu_node", cpu_node), ("memory_node", memory_node), ("begins_on", begins_on)] {
             if let Some(node) = node {
                 writeln!(text, "{key} = {}", node % self.nodes).unwrap();
             }
+        }
+        if let Some(cpu) = begins_on_cpu {
+            writeln!(text, "begins_on_cpu = {}", cpu % (self.nodes * self.cores)).unwrap();
+        }
+        if let Some(node) = mems_allowed {
+            writeln!(text, "cpuset_mems = [{}]", node % self.nodes).unwrap();
+        }
+        if let Some(layout) = layout {
+            writeln!(text, "layout = \"{layout}\"").unwrap();
         }
     }
 }
