@@ -2,6 +2,7 @@
 //! time between categories.
 
 mod layout;
+mod page;
 mod sentences;
 mod threshold;
 
@@ -10,6 +11,7 @@ pub use sentences::NOTHING_DONE;
 use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
 use crate::completion;
 use crate::failure::Failure;
+use crate::files::{self, Contents, Ending, FileArguments, Files};
 use crate::json;
 use crate::number::percent;
 use crate::run::notes;
@@ -44,6 +46,9 @@ scenario's first metric that has a better direction is judged: its changes are t
 marked with * if they are significant and large enough (--at-least). The other metrics say why; of
 them the verdict names those that got significantly and relevantly worse in the best variant.
 
+-o writes files too; their endings say what they are: .html a report with charts, .csv .md .json
+the table. What is there already is replaced with --force only.
+
 Left out of the table, with a line that says so, are variants equal to the one before them and
 metrics that are zero or that no variant changes; --json has all. A pipe or a file gets a line for
 each variant and metric, fields two spaces or more apart, unless COLUMNS says how wide a table is.
@@ -61,6 +66,7 @@ Examples:
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare page_fault1 --variants 6.12,6.18 --fail-if 'score < -2 %'
+  mmtwin compare kbuild -o kbuild.html -o kbuild.csv
   mmtwin compare before.json after.json
   mmtwin compare results-before results-after
   mmtwin compare my-scenario.toml --json")]
@@ -88,6 +94,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     view: ViewArguments,
+
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -172,8 +181,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         &comparison::scenarios_of(&arms),
         metrics.iter().map(String::as_str),
     )?;
+    let files = arguments.files.check(Ending::ANSWER)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
-    let comparison = compare(&experiment, &arguments.sweep, &arguments.view, at_least)?;
+    let wanted = Wanted { sweep: &arguments.sweep, view: &arguments.view, files };
+    let comparison = compare(&experiment, &wanted, at_least)?;
     threshold::keep_within(&arguments.fail_if, &[comparison])
 }
 
@@ -195,6 +206,7 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
         return Err(Failure::input(message));
     }
     let (first, second) = (read(first)?, read(second)?);
+    let files = arguments.files.check(Ending::ANSWER)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
     let Paired { comparisons, left_over } = documents::compare(&first, &second, at_least).map_err(wrong)?;
     if left_over != [0, 0] {
@@ -206,12 +218,17 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
     for Comparison { scenario, metrics, .. } in &comparisons {
         threshold::check(&arguments.fail_if, scenario, metrics.iter().map(|metric| metric.name))?;
     }
+    let document = Comparisons { comparisons: &comparisons };
     if arguments.sweep.json {
-        json::print(&Comparisons { comparisons: &comparisons })?;
+        json::print(&document)?;
     } else {
         let texts = comparisons.iter().map(|comparison| arguments.view.render(comparison, ""));
         terminal::print(&texts.collect::<Vec<_>>().join("\n\n"))?;
     }
+    files.write(|| {
+        let page = page::of_documents(&comparisons, &files::again(Path::new("")));
+        Ok(Contents { page, json: json::text(&document)?, conf: None })
+    })?;
     threshold::keep_within(&arguments.fail_if, &comparisons)
 }
 
@@ -229,27 +246,37 @@ impl json::Document for Comparisons<'_> {
     const NAME: &'static str = "compare-documents";
 }
 
-/// Runs `experiment` and prints the comparison of its arms.
-pub fn compare(
-    experiment: &Experiment,
-    arguments: &SweepArguments,
-    view: &ViewArguments,
-    at_least: f64,
-) -> Result<Comparison, Failure> {
+/// How a comparison is made and where it goes.
+pub struct Wanted<'a> {
+    pub sweep: &'a SweepArguments,
+    pub view: &'a ViewArguments,
+    pub files: Files,
+}
+
+/// Runs `experiment`, prints the comparison of its arms, and writes the files that were asked for.
+pub fn compare(experiment: &Experiment, wanted: &Wanted, at_least: f64) -> Result<Comparison, Failure> {
+    let Wanted { sweep: arguments, view, files } = wanted;
     let arms = experiment.arms()?;
     view.check(&arms)?;
     let records = sweep(experiment, arguments)?;
     let comparison = Comparison::new(&arms, &records, at_least);
+    let document = View { comparison: &comparison, results: arguments.results.display().to_string() };
+    let notes = format!("{}{}", notes(&records), hint(&experiment.scenario.name));
+    // What was computed is printed first: it is there whatever becomes of the files.
     if arguments.json {
-        json::print(&View { comparison: &comparison, results: arguments.results.display().to_string() })?;
-        return Ok(comparison);
+        json::print(&document)?;
+    } else {
+        let mut text = view.render(&comparison, &description(&arms));
+        if !view.brief {
+            text += &folded(&notes, terminal_width().unwrap_or(usize::MAX));
+        }
+        terminal::print(&text)?;
     }
-    let mut text = view.render(&comparison, &description(&arms));
-    if !view.brief {
-        let width = terminal_width().unwrap_or(usize::MAX);
-        text += &folded(&format!("{}{}", notes(&records), hint(&experiment.scenario.name)), width);
-    }
-    terminal::print(&text)?;
+    files.write(|| {
+        let runs = page::Runs { arms: &arms, records: &records, again: files::again(&arguments.results) };
+        let page = page::of(&comparison, &notes, &runs);
+        Ok(Contents { page, json: json::text(&document)?, conf: None })
+    })?;
     Ok(comparison)
 }
 

@@ -30,13 +30,17 @@ struct Envelope<'a, T> {
 
 /// Prints a document.
 pub fn print<T: Document>(content: &T) -> Result<(), Failure> {
+    terminal::print(&text(content)?)
+}
+
+/// A document as text.
+pub fn text<T: Document>(content: &T) -> Result<String, Failure> {
     let document = Envelope {
         schema: format!("mmtwin-{}/{}", T::NAME, T::VERSION),
         mmtwin: env!("CARGO_PKG_VERSION"),
         content,
     };
-    let text = serde_json::to_string_pretty(&document).context("JSON")?;
-    terminal::print(&text)
+    Ok(serde_json::to_string_pretty(&document).context("JSON")?)
 }
 
 #[cfg(test)]

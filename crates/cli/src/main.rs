@@ -14,13 +14,12 @@ mod compare;
 mod completion;
 mod explain;
 mod failure;
+mod files;
 mod heat;
 mod json;
 mod kernel;
 mod list;
 mod mrc;
-mod number;
-mod plot;
 mod programs;
 mod progress;
 mod published;
@@ -40,6 +39,7 @@ mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
+use report::number;
 use std::process::ExitCode;
 use verify::processes;
 

@@ -2,15 +2,17 @@
 
 use crate::arguments::{self, JOBS, whole};
 use crate::failure::Failure;
+use crate::files::{self, Contents, Ending, FileArguments, GoneArguments};
 use crate::json;
 use crate::number::percent;
-use crate::plot::{self, Chart, Line, PlotFile};
 use crate::runner;
 use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::threads;
 use lab::rulers::{self, Point, Policy, Sequence};
 use mm::Series;
+use report::chart::{self, Axis, Chart, Drawing, Line, Lines, Measure, Scale};
+use report::{Data, Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -59,9 +61,11 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 
-    /// Plot the curves to an SVG or PNG file
-    #[arg(long, value_name = "FILE.svg|png", value_parser = plot::file)]
-    plot: Option<PlotFile>,
+    #[command(flatten)]
+    files: FileArguments,
+
+    #[command(flatten)]
+    gone: GoneArguments,
 
     /// Print JSON, see schemas/
     #[arg(long)]
@@ -83,32 +87,33 @@ Memory is empty at the start, so the first access to each page is a miss under e
 Examples:
   mmtwin mrc trace.oracleGeneral.zst
   mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,classic --sizes 1000,10000,100000
-  mmtwin mrc disk.oracleGeneral.bin --points 32 --plot disk.svg --results disk
+  mmtwin mrc disk.oracleGeneral.bin --points 32 -o disk.html -o disk.csv --results disk
   mmtwin mrc huge.oracleGeneral.zst --sample 0.01
   xz -dc trace.csv.xz | mmtwin mrc -"
     )
 }
 
-/// A plot of the curves; where miss ratios were estimated, bars are their 95 % intervals.
-fn chart(title: &str, policies: &[Policy], points: &[Point]) -> Chart {
+/// The curves; where miss ratios were estimated, bars are their 95 % intervals.
+fn chart(policies: &[Policy], points: &[Point]) -> Chart {
     let line = |policy: &Policy| {
-        let of = || points.iter().filter(|point| point.policy == policy.name);
-        let bar =
-            |point: &Point| Some((point.size_pages as f64, point.miss_ratio_low?, point.miss_ratio_high?));
-        Line {
-            name: policy.name.into(),
-            points: of().map(|point| (point.size_pages as f64, point.miss_ratio)).collect(),
-            bars: of().filter_map(bar).collect(),
-        }
+        let of = points.iter().filter(|point| point.policy == policy.name);
+        let point = |point: &Point| chart::Point {
+            x: (point.size_pages * PAGE_SIZE as usize) as f64,
+            y: point.miss_ratio,
+            interval: point.miss_ratio_low.zip(point.miss_ratio_high),
+        };
+        Line { name: policy.name.into(), points: of.map(point).collect() }
     };
-    Chart {
-        title: title.into(),
-        x: "memory, pages of 4 KiB",
-        is_x_logarithmic: true,
-        y: "miss ratio",
-        y_range: 0.0..1.0,
+    let drawing = Drawing::Lines(Lines {
+        x: Axis { title: "memory".into(), measure: Measure::Bytes, scale: Scale::Logarithmic },
+        y: Axis { title: "miss ratio".into(), measure: Measure::Fraction, scale: Scale::Linear },
+        y_ends: Some((0.0, 1.0)),
         lines: policies.iter().map(line).collect(),
-    }
+    });
+    let caption =
+        "Part of the accesses that find their page not in memory, by how much memory there is. Lower is better."
+            .into();
+    Chart { title: "Miss ratio".into(), caption, drawing, is_pictured: true }
 }
 
 /// A clap value parser for the name of a policy.
@@ -139,7 +144,8 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let policies =
         if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { named(&arguments.policies) };
-    arguments.plot.iter().try_for_each(PlotFile::check)?;
+    arguments.gone.refuse()?;
+    let files = arguments.files.check(Ending::ANSWER)?;
     let mut accesses = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(&mut accesses)?;
     let trace = access::name(&arguments.trace);
@@ -156,26 +162,44 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         None => Ok(rulers::curves(&sequence, &policies, &sizes)),
     })?;
     // What was computed is printed first: it is there whatever becomes of the files.
+    let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
+    let (name, sample) = (trace.clone(), arguments.sample);
+    let view = View { trace: name, beyond_end, accesses, distinct_pages, sample, points: &points };
+    let lead = format!("{trace}: {accesses} page accesses to {distinct_pages} pages");
+    let grid = grid(&policies, &sizes, &points);
     if arguments.json {
-        let (accesses, distinct_pages) = (sequence.pages().len(), sequence.distinct());
-        let (trace, sample) = (trace.clone(), arguments.sample);
-        json::print(&View { trace, beyond_end, accesses, distinct_pages, sample, points: &points })?;
+        json::print(&view)?;
     } else {
-        terminal::say(format_args!(
-            "{trace}: {} page accesses to {} pages",
-            sequence.pages().len(),
-            sequence.distinct()
-        ));
-        terminal::print(&grid(&policies, &sizes, &points).render())?;
+        terminal::say(&lead);
+        terminal::print(&grid.render())?;
     }
     if let Some(directory) = &arguments.results {
         rulers::write_parquet(directory, &trace, &runner::program(), &sequence, arguments.sample, &points)?;
     }
-    if let Some(plot) = &arguments.plot {
-        let name = Path::new(&trace).file_name().unwrap_or_default().to_string_lossy();
-        plot.draw(&chart(&name, &policies, &points))?;
+    files.write(|| {
+        let page = page(lead, &[chart(&policies, &points)], &grid, &points);
+        Ok(Contents { page, json: json::text(&view)?, conf: None })
+    })
+}
+
+/// The curves, the table, and all points.
+fn page(lead: String, charts: &[Chart], grid: &Grid, points: &[Point]) -> Page {
+    let mut parts: Vec<Part> = charts.iter().cloned().map(Part::Chart).collect();
+    parts.push(Part::Table(grid.on_page("Miss ratios")));
+    let mut data = Data::of(&["policy", "size_pages", "miss_ratio", "miss_ratio_low", "miss_ratio_high"]);
+    for point in points {
+        let bound = |bound: Option<f64>| bound.map_or(String::new(), |bound| bound.to_string());
+        data.rows.push(vec![
+            point.policy.to_string(),
+            point.size_pages.to_string(),
+            point.miss_ratio.to_string(),
+            bound(point.miss_ratio_low),
+            bound(point.miss_ratio_high),
+        ]);
     }
-    Ok(())
+    let again = files::again(Path::new("")).section(&[], &[], &[]);
+    let sections = vec![Section { title: "Miss ratio by memory size".into(), parts }, again];
+    Page { title: "Miss ratios of replacement policies".into(), lead, sections, data, ..Page::default() }
 }
 
 /// The policies of these names, without duplicates.

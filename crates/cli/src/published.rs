@@ -3,6 +3,7 @@
 use crate::arguments::{SweepArguments, in_words, present_tables, published};
 use crate::completion;
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, FileArguments, tables};
 use crate::json;
 use crate::number::{number, percent};
 use crate::runner::sweep;
@@ -13,6 +14,7 @@ use lab::published::{
     Cell, CellValue, Direction, Kind, Observations, Ordering, Printed, Publication, Report, Statistics,
     TableReport, needs,
 };
+use report::{Data, Page};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +33,7 @@ Examples:
   mmtwin published reclaim
   mmtwin published numa --table numa.claims
   mmtwin published folios
+  mmtwin published pcp -o pcp.html -o pcp.csv
   mmtwin published pcp --json > pcp.json")]
 pub struct Arguments {
     #[arg(help = format!("The mechanism: {}", in_words(published(), "or")), add = completion::published())]
@@ -39,6 +42,9 @@ pub struct Arguments {
     /// Print only this table; may be given several times
     #[arg(long = "table", value_name = "ID", add = completion::tables())]
     tables: Vec<String>,
+
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -59,6 +65,7 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let publication = Publication::find(&arguments.mechanism)?;
     let tables = publication.tables(&present_tables(&arguments.tables))?;
+    let files = arguments.files.check(Ending::ANSWER)?;
     let mut observations = Observations::default();
     let needs = needs(&tables);
     if !needs.is_empty() {
@@ -70,12 +77,42 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         observe(&mut observations, &need.scenario, need.variants, &arguments.sweep)?;
     }
     let report = Report::new(&tables, &observations);
-    if arguments.sweep.json {
-        let (mechanism, description) = (publication.mechanism.name(), publication.description);
-        return json::print(&View { mechanism, description, report: &report });
+    let (mechanism, description) = (publication.mechanism.name(), publication.description);
+    let view = View { mechanism, description, report: &report };
+    match arguments.sweep.json {
+        true => json::print(&view)?,
+        false => terminal::print(&render(publication, &report))?,
     }
-    terminal::print(&render(publication, &report))
+    files.write(|| Ok(Contents { page: page(publication, &report), json: json::text(&view)?, conf: None }))
 }
+
+/// The summary, and every table.
+fn page(publication: &Publication, report: &Report) -> Page {
+    let grids: Vec<(String, Grid)> = report
+        .tables
+        .iter()
+        .map(|table| (format!("{}: {}", table.id, table.workload), cells(table)))
+        .collect();
+    let summary = summary(report);
+    let mut titled: Vec<(&str, &Grid)> = vec![("How far predictions are off", &summary)];
+    titled.extend(grids.iter().map(|(title, grid)| (title.as_str(), grid)));
+    let page = tables(&format!("{}, predicted and published", publication.mechanism.name()), &titled);
+    let mut data = Data::of(&["table", "row", "cell", "published", "predicted", "error", "direction"]);
+    for table in &report.tables {
+        let row = |cell: &Cell| cell_row(cell).into_iter().map(|entry| entry.text);
+        data.rows
+            .extend(table.cells.iter().map(|cell| [table.id.clone()].into_iter().chain(row(cell)).collect()));
+    }
+    let verdict = vec![LEGEND.lines().collect::<Vec<_>>().join(" ")];
+    Page { lead: publication.description.into(), verdict, data, ..page }
+}
+
+/// What errors and directions are.
+const LEGEND: &str = "\
+Errors are |predicted - published| / |published| over the cells that are not (base); for changes and shares (in %)
+they are |predicted - published| in percentage points. Directions are compared where the published change against
+base exceeds 2 %. Of these, (resolved) counts changes that are larger than the printed precision and, if a table
+shows it, than the difference between two runs of the same kernel.";
 
 /// Runs a scenario. If a run fails, its cells get that as the reason why they are not predicted; an error in
 /// the results directory ends the command.
@@ -100,24 +137,23 @@ fn observe(
 fn render(publication: &Publication, report: &Report) -> String {
     let mut pieces = vec![format!("{}: {}", publication.mechanism.name(), publication.description)];
     pieces.extend(report.tables.iter().map(render_table));
+    pieces.push(summary(report).render());
+    pieces.push(LEGEND.into());
+    pieces.join("\n\n")
+}
+
+fn summary(report: &Report) -> Grid {
     let mut summary = Grid::new(&HEADER);
     for table in &report.tables {
         summary.row(statistics_row(&table.id, &table.statistics));
     }
     summary.row(statistics_row("all simulated", &report.summary));
     summary.row(statistics_row("all computed", &report.computed));
-    pieces.push(summary.render());
-    pieces.push(
-        "Errors are |predicted - published| / |published| over the cells that are not (base); for changes and shares (in %)\n\
-         they are |predicted - published| in percentage points. Directions are compared where the published change against\n\
-         base exceeds 2 %. Of these, (resolved) counts changes that are larger than the printed precision and, if a table\n\
-         shows it, than the difference between two runs of the same kernel."
-            .into(),
-    );
-    pieces.join("\n\n")
+    summary
 }
 
-fn render_table(table: &TableReport) -> String {
+/// A row for each cell of a table.
+fn cells(table: &TableReport) -> Grid {
     let mut grid = Grid::new(&["row", "cell", "published", "predicted", "error", "direction"]);
     (grid.more_labels, grid.words) = (1, vec![5]);
     for cell in &table.cells {
@@ -126,7 +162,11 @@ fn render_table(table: &TableReport) -> String {
     if table.cells.iter().all(|cell| cell.direction.is_none()) {
         grid.header.truncate(5);
     }
-    let mut text = format!("{}: {}\n{}\n\n{}", table.id, table.workload, table.mail, grid.render());
+    grid
+}
+
+fn render_table(table: &TableReport) -> String {
+    let mut text = format!("{}: {}\n{}\n\n{}", table.id, table.workload, table.mail, cells(table).render());
     text.extend(table.orderings.iter().map(render_ordering));
     let mut reasons: Vec<&str> = Vec::new();
     for reason in table.cells.iter().filter_map(|cell| cell.reason.as_deref()) {

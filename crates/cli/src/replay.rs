@@ -1,9 +1,10 @@
 //! `mmtwin replay`: recorded allocations on another kernel, setting or machine.
 
 use crate::arguments::{self, SweepArguments, SystemArguments, whole};
-use crate::compare::{RELEVANT, ViewArguments, compare};
+use crate::compare::{RELEVANT, ViewArguments, Wanted, compare};
 use crate::completion;
 use crate::failure::Failure;
+use crate::files::{Ending, FileArguments};
 use crate::kernel;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
@@ -25,6 +26,7 @@ the kernel serves them. Several kernels are compared with the first one.
 Examples:
   mmtwin replay build.parquet
   mmtwin replay build.parquet --kernel pcp-base,patch9,6.18
+  mmtwin replay build.parquet --kernel 6.12,6.18 -o build.html
   mmtwin replay build.parquet --machine intel-2s-224 --copies 8 --set vm.stat_interval=10")]
 pub struct Arguments {
     /// A trace that `mmtwin record` wrote
@@ -47,6 +49,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     view: ViewArguments,
+
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -87,7 +92,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         varied: Vec::new(),
         trees: kernel::trees(Series::PCP.name, variants.iter())?,
     };
-    compare(&experiment, &arguments.sweep, &arguments.view, RELEVANT)?;
+    let files = arguments.files.check(Ending::ANSWER)?;
+    compare(&experiment, &Wanted { sweep: &arguments.sweep, view: &arguments.view, files }, RELEVANT)?;
     Ok(())
 }
 

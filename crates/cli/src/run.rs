@@ -1,8 +1,9 @@
 //! `mmtwin run`: single runs, with every metric and counter.
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
-use crate::compare::{NOTHING_DONE, description, heading};
+use crate::compare::{NOTHING_DONE, RELEVANT, description, heading};
 use crate::failure::Failure;
+use crate::files::{self, Contents, Ending, FileArguments};
 use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
@@ -12,10 +13,13 @@ use crate::series::{series, tables};
 use crate::study::hint;
 use crate::table::Grid;
 use crate::terminal;
-use lab::comparison::evidence_of;
+use lab::comparison::{Comparison, evidence_of};
 use lab::experiment::Experiment;
 use lab::results::Record;
 use mm::huge_memory::stats::MthpStats;
+use report::again::Again;
+use report::comparison::Compared;
+use report::{Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Metric, SCORE};
@@ -31,12 +35,16 @@ const VARIANTS: &str = "Variants or releases, separated by commas [default: the 
 Examples:
   mmtwin run page_fault1
   mmtwin run kbuild --variants patch9 --seeds 2
+  mmtwin run streaming-vs-hot -o run.html -o run.csv
   mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json
   mmtwin run hugetlb-vm252 --write hugepages-2048kB/nr_hugepages=1000 --write vm.nr_hugepages=0
   mmtwin run hugetlb-8s --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
+
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -105,26 +113,55 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         trees,
         scenario,
     };
+    let files = arguments.files.check(Ending::ANSWER)?;
     let records = sweep(&experiment, &arguments.sweep)?;
+    let view = Runs {
+        scenario: &experiment.scenario.name,
+        machine: &experiment.machine.name,
+        results: arguments.sweep.results.display().to_string(),
+        runs: records.iter().map(RunView::from).collect(),
+    };
+    let head = head(&experiment, &records)?;
     if arguments.sweep.json {
-        return json::print(&Runs {
-            scenario: &experiment.scenario.name,
-            machine: &experiment.machine.name,
-            results: arguments.sweep.results.display().to_string(),
-            runs: records.iter().map(RunView::from).collect(),
-        });
+        json::print(&view)?;
+    } else {
+        terminal::print(&format!(
+            "{head}\n{}{}{}{}{}{}{}",
+            grid(&records).render(),
+            notes(&records),
+            nothing_done(&records),
+            programs(&records),
+            tables(&records),
+            heat_maps(&records),
+            hint(&experiment.scenario.name)
+        ))?;
     }
-    terminal::print(&format!(
-        "{}\n{}{}{}{}{}{}{}",
-        head(&experiment, &records)?,
-        grid(&records).render(),
-        notes(&records),
-        nothing_done(&records),
-        programs(&records),
-        tables(&records),
-        heat_maps(&records),
-        hint(&experiment.scenario.name)
-    ))
+    files.write(|| {
+        let again = files::again(&arguments.sweep.results);
+        let page = page(&experiment, &records, &head, &again)?;
+        Ok(Contents { page, json: json::text(&view)?, conf: None })
+    })
+}
+
+/// All metrics and counters, how the runs went, and what is needed to make them again.
+fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) -> Result<Page, Failure> {
+    let comparison = Comparison::new(&experiment.arms()?, records, RELEVANT);
+    let compared = Compared { comparison: &comparison, records, notes: &[] };
+    let table = Part::Table(grid(records).on_page("Metrics, CPU time and counters"));
+    let said = format!("{}{}", notes(records), nothing_done(records));
+    let said = said.lines().filter(|line| !line.is_empty()).map(|line| Part::Text(line.into()));
+    let figures = Section { title: "Figures".into(), parts: said.chain([table]).collect() };
+    let mut sections = compared.course();
+    sections.push(figures);
+    sections.push(again.section(records, &[&experiment.scenario], &[&experiment.machine]));
+    let mut lines = head.lines().map(String::from);
+    Ok(Page {
+        title: format!("{} on {}", experiment.scenario.name, experiment.machine.name),
+        lead: lines.next().unwrap_or_default(),
+        verdict: lines.collect(),
+        sections,
+        data: compared.data(),
+    })
 }
 
 /// What was run, with the settings that all runs have, and what results of it have been checked against.

@@ -2,6 +2,7 @@
 
 use crate::arguments::{Asked, JOBS, ScenarioArguments, jobs, whole};
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, FileArguments, tables};
 use crate::json;
 use crate::number::{number, percent};
 use crate::progress::{self, Lines};
@@ -11,6 +12,8 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::scenario::Scenario;
 use lab::sensitivity::{Effect, Question, Sensitivity};
+use report::chart::{Axis, Chart, Drawing, Measure, Scale, Span, Spans};
+use report::{Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::KernelChoice;
@@ -28,6 +31,7 @@ to both ends of its range, or to half and twice its value, while all others keep
 
 Examples:
   mmtwin sensitivity hugetlb-vm252
+  mmtwin sensitivity page_fault1 -o assumptions.html
   mmtwin sensitivity hugetlb-8s --variants hugetlb-base,patch12,6.18
   mmtwin sensitivity hugetlb-neighbour --write vm.nr_hugepages=512 --write vm.nr_hugepages=0 --json")]
 pub struct Arguments {
@@ -37,6 +41,9 @@ pub struct Arguments {
     /// Runs in parallel; does not affect results [default: number of CPUs]
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<NonZeroUsize>(JOBS))]
     jobs: Option<NonZeroUsize>,
+
+    #[command(flatten)]
+    files: FileArguments,
 
     /// Print JSON, see schemas/
     #[arg(long)]
@@ -58,6 +65,7 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes, .. } = arguments.scenario.load()?;
     let variants = variants.unwrap_or_else(|| default_variants(&scenario));
+    let files = arguments.files.check(Ending::ANSWER)?;
     let question = Question { scenario, machine, variants, changes };
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {elapsed}")
         .context("the progress bar's template")?;
@@ -67,16 +75,64 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     drop(lines);
     bar.finish_and_clear();
     let answers = answers?;
-    if arguments.json {
-        let view = View {
-            scenario: &question.scenario.name,
-            machine: &question.machine.name,
-            variants: &question.variants,
-            assumptions: &answers,
-        };
-        return json::print(&view);
+    let view = View {
+        scenario: &question.scenario.name,
+        machine: &question.machine.name,
+        variants: &question.variants,
+        assumptions: &answers,
+    };
+    let told = Told::of(&question, &answers);
+    match arguments.json {
+        true => json::print(&view)?,
+        false => terminal::print(&told.render())?,
     }
-    terminal::print(&render(&question, &answers))
+    files.write(|| {
+        let mut page = tables("Sensitivity", &[("What assumptions move", &told.grid)]);
+        let parts = charts(&question, &answers).into_iter().map(Part::Chart).collect();
+        page.sections.insert(0, Section { title: "How far results reach".into(), parts });
+        let page = Page { title: format!("What {} rests on", view.scenario), lead: told.head, ..page };
+        Ok(Contents {
+            page: Page { verdict: told.still.into_iter().collect(), ..page },
+            json: json::text(&view)?,
+            conf: None,
+        })
+    })
+}
+
+/// For each variant, how far the first metric that can be better or worse reaches with each assumption at its ends.
+fn charts(question: &Question, answers: &[Sensitivity]) -> Vec<Chart> {
+    let Some(metric) = question.scenario.directed_metrics().next() else { return Vec::new() };
+    let chart = |variant: &String| {
+        let span = |Sensitivity { assumption, effects }: &Sensitivity| {
+            let is_it = |effect: &&Effect| effect.metric == metric.name && effect.variant == *variant;
+            let effect = effects.iter().find(is_it).filter(|effect| effect.largest() > SHOWN)?;
+            let change = |value: f64| 100.0 * (value / effect.value - 1.0);
+            let (low, high) = (change(effect.at_low), change(effect.at_high));
+            let label = format!("{low:+.1} % to {high:+.1} %");
+            Some(Span {
+                name: assumption.key.clone(),
+                mean: 0.0,
+                interval: Some((low.min(high), low.max(high))),
+                label,
+            })
+        };
+        let mut spans: Vec<Span> = answers.iter().filter_map(span).collect();
+        let reach = |span: &Span| span.interval.map_or(0.0, |(low, high)| high - low);
+        spans.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        let title = format!("{} of {variant}", metric.label);
+        let axis = Axis { title: "change".into(), measure: Measure::Percent, scale: Scale::Linear };
+        let caption = format!(
+            "How far the {title} moves with each assumption at the low and at the high end of its range, all others as they are."
+        );
+        let drawing = Drawing::Spans(Spans { axis, spans });
+        Chart { title, caption, drawing, is_pictured: true }
+    };
+    question
+        .variants
+        .iter()
+        .map(chart)
+        .filter(|chart| !matches!(&chart.drawing, Drawing::Spans(of) if of.spans.is_empty()))
+        .collect()
 }
 
 /// Two variants: the base of the series if its variants are the patches of a patch set (or else the
@@ -95,36 +151,50 @@ fn default_variants(scenario: &Scenario) -> Vec<String> {
 /// Relative changes up to this size are not shown.
 const SHOWN: f64 = 0.001;
 
-fn render(question: &Question, answers: &[Sensitivity]) -> String {
-    let (scenario, machine) = (&question.scenario, &question.machine.name);
-    let mut grid =
-        Grid::new(&["assumption", "value", "range", "variant", "metric", "value", "at low", "at high"]);
-    grid.words = vec![2, 3, 4];
-    let mut still = Vec::new();
-    for Sensitivity { assumption, effects } in answers {
-        let mut effects: Vec<&Effect> = effects.iter().filter(|effect| effect.largest() > SHOWN).collect();
-        effects.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
-        if effects.is_empty() {
-            still.push(assumption.key.as_str());
+/// What is told of an answer.
+struct Told {
+    head: String,
+    grid: Grid,
+    /// What moves nothing.
+    still: Option<String>,
+}
+
+impl Told {
+    fn of(question: &Question, answers: &[Sensitivity]) -> Told {
+        let (scenario, machine) = (&question.scenario, &question.machine.name);
+        let mut grid =
+            Grid::new(&["assumption", "value", "range", "variant", "metric", "value", "at low", "at high"]);
+        grid.words = vec![2, 3, 4];
+        let mut still = Vec::new();
+        for Sensitivity { assumption, effects } in answers {
+            let mut effects: Vec<&Effect> =
+                effects.iter().filter(|effect| effect.largest() > SHOWN).collect();
+            effects.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
+            if effects.is_empty() {
+                still.push(assumption.key.as_str());
+            }
+            let stated = if assumption.stated { "" } else { " (not stated)" };
+            let range = format!("{} to {}{stated}", number(assumption.low), number(assumption.high));
+            let mut own = [assumption.key.clone(), number(assumption.value), range];
+            for effect in effects {
+                let metric = Metric::find(effect.metric).map_or(effect.metric, |metric| metric.label);
+                let end = |value: f64| match effect.value {
+                    0.0 => number(value),
+                    own => format!("{}{}", if value < own { "" } else { "+" }, percent(value / own - 1.0)),
+                };
+                let cells = [effect.variant.clone(), metric.into(), number(effect.value)];
+                let ends = [end(effect.at_low), end(effect.at_high)];
+                // Only the first row of an assumption has its name, value and range.
+                grid.row(std::mem::take(&mut own).into_iter().chain(cells).chain(ends));
+            }
         }
-        let stated = if assumption.stated { "" } else { " (not stated)" };
-        let range = format!("{} to {}{stated}", number(assumption.low), number(assumption.high));
-        let mut own = [assumption.key.clone(), number(assumption.value), range];
-        for effect in effects {
-            let metric = Metric::find(effect.metric).map_or(effect.metric, |metric| metric.label);
-            let end = |value: f64| match effect.value {
-                0.0 => number(value),
-                own => format!("{}{}", if value < own { "" } else { "+" }, percent(value / own - 1.0)),
-            };
-            let cells = [effect.variant.clone(), metric.into(), number(effect.value)];
-            let ends = [end(effect.at_low), end(effect.at_high)];
-            // Only the first row of an assumption has its name, value and range.
-            grid.row(std::mem::take(&mut own).into_iter().chain(cells).chain(ends));
-        }
+        let still = (!still.is_empty())
+            .then(|| format!("These change no metric by more than {}: {}", percent(SHOWN), still.join(", ")));
+        Told { head: format!("{} on {machine}: {}", scenario.name, scenario.description), grid, still }
     }
-    let mut text = format!("{} on {machine}: {}\n\n{}", scenario.name, scenario.description, grid.render());
-    if !still.is_empty() {
-        text += &format!("\n\nThese change no metric by more than {}: {}", percent(SHOWN), still.join(", "));
+
+    fn render(&self) -> String {
+        let still = self.still.as_ref().map_or(String::new(), |still| format!("\n\n{still}"));
+        format!("{}\n\n{}{still}", self.head, self.grid.render())
     }
-    text
 }

@@ -13,10 +13,10 @@ mod report;
 use crate::arguments::{ScenarioArguments, SweepArguments, whole};
 use crate::completion;
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, FileArguments};
 use crate::json;
 use crate::runner::{Made, Watched, watch};
 use crate::terminal;
-use anyhow::Context;
 use clap::ValueEnum;
 use lab::experiment::{ExperimentError, Makers, Progress, each, make_or_get};
 use lab::results::Results;
@@ -25,13 +25,10 @@ use lab::sweep::queue::Queue;
 use lab::sweep::{Answer, Measured, Stage, Sweep, Task};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use workload::keys::Bounds;
-use workload::output::{Existing, Output};
 
 const VARIANTS: &str =
     "Variants or releases, separated by commas, each a member of the fleet [default: the scenario's last]";
@@ -57,7 +54,9 @@ Examples:
   mmtwin sweep streaming-vs-hot --over vm.swappiness=0..200 --subject-to 'pswpout <= 10000'
   mmtwin sweep fleet.toml --dry-run
   mmtwin sweep fleet.toml --shard 17/200 --results /shared/results
-  mmtwin sweep fleet.toml -o 90-mmtwin.conf")]
+  mmtwin sweep fleet.toml -o 90-mmtwin.conf -o fleet.html
+
+-o FILE.conf is the recommendation as a file for /etc/sysctl.d.")]
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
@@ -110,13 +109,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["shard", "json"])]
     dry_run: bool,
 
-    /// Write the recommendation as a file for /etc/sysctl.d
-    #[arg(short, long, value_name = "FILE.conf")]
-    output: Option<PathBuf>,
-
-    /// Replace the file of -o if it exists
-    #[arg(long, requires = "output")]
-    force: bool,
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -160,11 +154,10 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let sweep = asked::sweep(arguments)?;
     sweep.check()?;
+    let files = arguments.files.check(&[Ending::ANSWER, &[Ending::Conf]].concat())?;
     if arguments.dry_run {
         return dry_run::execute(&sweep, arguments);
     }
-    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
-    let output = arguments.output.as_ref().map(|path| Output::at(path, existing)).transpose()?;
     let mut total = Made::default();
     let mut make = |stage: Stage, tasks: &[Task]| -> Result<Option<Vec<Measured>>, Failure> {
         let making = Making { sweep: &sweep, arguments, stage, tasks };
@@ -182,18 +175,15 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Ok(());
     };
-    if let Some(output) = output {
-        let mut file = output.create()?;
-        let text = report::sysctl_file(&answer);
-        file.write_all(text.as_bytes()).with_context(|| output.path().display().to_string())?;
-        file.finish()?;
-        terminal::say(format_args!("wrote {}", output.path().display()));
+    let view = View { results: arguments.sweep.results.display().to_string(), answer: &answer };
+    match arguments.sweep.json {
+        true => json::print(&view)?,
+        false => terminal::print(&report::render(&answer))?,
     }
-    if arguments.sweep.json {
-        let results = arguments.sweep.results.display().to_string();
-        return json::print(&View { results, answer: &answer });
-    }
-    terminal::print(&report::render(&answer))
+    files.write(|| {
+        let conf = Some(report::sysctl_file(&answer));
+        Ok(Contents { page: report::page(&answer), json: json::text(&view)?, conf })
+    })
 }
 
 /// The runs of a stage, and who makes them.

@@ -5,6 +5,8 @@
 //! column wraps.
 
 use crate::terminal::{harmless, is_styled};
+pub use report::Tone;
+
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, Table,
     TableStyle, presets,
@@ -19,17 +21,6 @@ const PADDING: usize = 3;
 /// Rows of a single line have no rules between them.
 const UNDER_HEADER: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-
-/// The colour of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tone {
-    #[default]
-    Plain,
-    /// A significant change for the better: green.
-    Good,
-    /// A significant change for the worse: red.
-    Bad,
-}
 
 /// A cell of a [`Grid`]; its text may have several lines.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +64,22 @@ impl Grid {
 
     pub fn row<E: Into<Entry>>(&mut self, entries: impl IntoIterator<Item = E>) {
         self.rows.push(entries.into_iter().map(Into::into).collect());
+    }
+
+    /// The table of a page.
+    pub fn on_page(&self, caption: &str) -> report::Table {
+        let one_line = |text: &str| text.lines().collect::<Vec<_>>().join(" ");
+        let cell = |Entry { text, tone }: &Entry| report::Cell {
+            text: one_line(text),
+            note: String::new(),
+            tone: *tone,
+        };
+        report::Table {
+            caption: caption.into(),
+            header: self.header.iter().map(|title| one_line(title)).collect(),
+            rows: self.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+            is_folded: false,
+        }
     }
 
     /// Lays the table out for the width of the terminal, in one piece or several.

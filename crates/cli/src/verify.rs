@@ -3,6 +3,7 @@
 use crate::arguments::{in_words, published};
 use crate::completion;
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, FileArguments, tables};
 use crate::json;
 use crate::progress::Lines;
 use crate::table::Grid;
@@ -14,6 +15,7 @@ use live::recordings::default_directory;
 use live::verify::numa::{ChoiceError, SECONDS, SECONDS_TO_CHOOSE, Selection};
 use live::verify::{Asked, By, Cases, Cause, Entry, Report, Verification, verification};
 use mm::Mechanism;
+use report::{Data, Page};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,7 +68,7 @@ Examples:
   mmtwin verify pcp
   mmtwin verify pcp --workload unix_stream --json
   mmtwin verify hugetlb
-  mmtwin verify hugetlb --recorded
+  mmtwin verify hugetlb --recorded -o hugetlb.html
   mmtwin verify reclaim
   mmtwin verify reclaim --qemu
   mmtwin verify readahead
@@ -112,6 +114,9 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     recordings: Option<PathBuf>,
 
+    #[command(flatten)]
+    files: FileArguments,
+
     /// Print JSON, see schemas/
     #[arg(long)]
     json: bool,
@@ -130,6 +135,7 @@ impl json::Document for View<'_> {
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let files = arguments.files.check(Ending::ANSWER)?;
     live::rollback::put_back_left().context("cannot undo the changes that a killed mmtwin left behind")?;
     let mechanism = find(&arguments.mechanism)?;
     let verification = verification(mechanism);
@@ -153,12 +159,16 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::input(message));
     }
     let verdict = Verdict::new(&report.entries, &verification.bound);
+    let view = View { mechanism: mechanism.name(), report: &report, verdict: &verdict };
     if arguments.json {
-        let (report, verdict) = (&report, &verdict);
-        json::print(&View { mechanism: mechanism.name(), report, verdict })?;
+        json::print(&view)?;
     } else {
         terminal::print(&render(&report, &verdict, arguments.qemu))?;
     }
+    files.write(|| {
+        let page = page(mechanism, &report, &verdict, arguments.qemu);
+        Ok(Contents { page, json: json::text(&view)?, conf: None })
+    })?;
     if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
 }
 
@@ -226,34 +236,77 @@ impl Arguments {
     }
 }
 
-fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
-    let mut pieces = vec![match &report.fallback {
+/// What the twin was compared with.
+fn source(report: &Report, qemu: bool) -> String {
+    match &report.fallback {
         Some(reason) => format!("recordings of Linux {}, not the running kernel: {reason}", report.kernel),
         None if qemu && report.entries.is_empty() => "no kernel was emulated".into(),
         None if qemu => format!("Linux {}, emulated", report.kernel),
         None => format!("Linux {}, running here", report.kernel),
-    }];
+    }
+}
+
+/// The counters of a case.
+fn of_case(report: &Report, case: &str) -> Grid {
+    let mut grid = Grid::new(&[case, "kernel", "twin", "difference"]);
+    for entry in report.entries.iter().filter(|entry| entry.case == case) {
+        grid.row([
+            entry.counter.clone(),
+            entry.kernel.to_string(),
+            entry.twin.to_string(),
+            difference(entry.error) + if entry.is_comparable() { "" } else { ", not comparable" },
+        ]);
+    }
+    grid
+}
+
+fn cases(report: &Report) -> Vec<&str> {
     let mut cases: Vec<&str> = report.entries.iter().map(|entry| entry.case.as_str()).collect();
     cases.dedup();
-    for case in cases {
-        let mut grid = Grid::new(&[case, "kernel", "twin", "difference"]);
-        for entry in report.entries.iter().filter(|entry| entry.case == case) {
-            grid.row([
+    cases
+}
+
+/// What is not observable, corrected, or explains a difference; none if there is nothing of the kind.
+fn of_causes(report: &Report) -> Option<Grid> {
+    let causes = causes(&report.entries);
+    let mut grid =
+        Grid::new(&["not observable by tracepoints, corrected, or explains a difference", "how often"]);
+    causes.iter().for_each(|(cause, n)| grid.row([cause.description().to_string(), n.to_string()]));
+    (!causes.is_empty()).then_some(grid)
+}
+
+/// The verdict, and the counters of every case.
+fn page(mechanism: Mechanism, report: &Report, verdict: &Verdict, qemu: bool) -> Page {
+    let mut grids: Vec<(&str, Grid)> =
+        cases(report).into_iter().map(|case| (case, of_case(report, case))).collect();
+    grids.extend(of_causes(report).map(|grid| ("What explains differences", grid)));
+    let titled: Vec<(&str, &Grid)> = grids.iter().map(|(title, grid)| (*title, grid)).collect();
+    let page = tables(&format!("{}, the twin and the kernel", mechanism.name()), &titled);
+    let mut said = vec![verdict.sentence()];
+    said.extend(report.cases.map(of_cases));
+    said.extend(report.notes.iter().cloned());
+    let mut data = Data::of(&["case", "counter", "kernel", "twin", "error"]);
+    data.rows = report
+        .entries
+        .iter()
+        .map(|entry| {
+            let error = entry.error.map_or(String::new(), |error| error.to_string());
+            vec![
+                entry.case.clone(),
                 entry.counter.clone(),
                 entry.kernel.to_string(),
                 entry.twin.to_string(),
-                difference(entry.error) + if entry.is_comparable() { "" } else { ", not comparable" },
-            ]);
-        }
-        pieces.push(grid.render());
-    }
-    let causes = causes(&report.entries);
-    if !causes.is_empty() {
-        let mut grid =
-            Grid::new(&["not observable by tracepoints, corrected, or explains a difference", "how often"]);
-        causes.iter().for_each(|(cause, n)| grid.row([cause.description().to_string(), n.to_string()]));
-        pieces.push(grid.render());
-    }
+                error,
+            ]
+        })
+        .collect();
+    Page { lead: source(report, qemu), verdict: said, data, ..page }
+}
+
+fn render(report: &Report, verdict: &Verdict, qemu: bool) -> String {
+    let mut pieces = vec![source(report, qemu)];
+    pieces.extend(cases(report).into_iter().map(|case| of_case(report, case).render()));
+    pieces.extend(of_causes(report).map(|grid| grid.render()));
     if !report.notes.is_empty() {
         pieces.push(report.notes.join("\n"));
     }

@@ -190,17 +190,29 @@ fn mrc() {
         check(&schema, &document).unwrap_or_else(|error| panic!("{more:?}: {error}"));
         document
     };
-    let document =
-        run(&["--policies", "belady,lru", "--sizes", "40,20", "--results", "out", "--plot", "a.svg"]);
+    let document = run(&[
+        "--policies",
+        "belady,lru",
+        "--sizes",
+        "40,20",
+        "--results",
+        "out",
+        "-o",
+        "a.html",
+        "-o",
+        "a.csv",
+    ]);
     let points = document["points"].as_array().unwrap();
     let misses: Vec<_> = points.iter().map(|point| point["misses"].as_u64().unwrap()).collect();
     // LRU hits on every repetition of a loop if all of it fits into memory, and never otherwise.
     assert_eq!((misses[1], misses[2], misses[3]), (40, 4000, 40));
     assert!((40..4000).contains(&misses[0]));
     assert!(directory.path().join("out/mrc.parquet").exists());
-    assert!(std::fs::read_to_string(directory.path().join("a.svg")).unwrap().starts_with("<svg"));
-    let document = run(&["--sample", "0.25", "--sizes", "20", "--plot", "a.PNG"]);
-    assert!(std::fs::read(directory.path().join("a.PNG")).unwrap().starts_with(b"\x89PNG"));
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    assert!(read("a.html").starts_with("<!DOCTYPE html>"));
+    assert_eq!(read("a.csv").lines().count(), 1 + points.len());
+    let document = run(&["--sample", "0.25", "--sizes", "20", "-o", "a.JSON"]);
+    assert_eq!(serde_json::from_str::<Value>(&read("a.JSON")).unwrap(), document);
     assert!(document["points"][0]["miss_ratio_high"].is_number());
     assert_eq!(run(&["--jobs", "1"]), run(&["--jobs", "2"]));
 }

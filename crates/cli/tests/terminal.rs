@@ -198,7 +198,7 @@ fn with_hostile_text(place: &Path, text: &str) -> Vec<Vec<OsString>> {
     let raw_machine = write("raw-machine.toml", &with(machine, "sockets", text));
     let ids = write("ids", "1\n2\n1\n");
     let no_ids = write("no-ids", &format!("1\n{text}\n"));
-    let plot = format!("{text}.svg");
+    let (report, words) = (format!("{text}.html"), format!("{text}.md"));
     let results = format!("{text}-results");
     let recordings = format!("{text}-recordings");
     fs::create_dir_all(place.join(&recordings).join("one")).unwrap();
@@ -246,7 +246,19 @@ fn with_hostile_text(place: &Path, text: &str) -> Vec<Vec<OsString>> {
     cases.push(vec!["run", "pool.toml", "--write", &write_to]);
     cases.push(vec!["run", "pool.toml", "--write", &set]);
     for trace in [&ids, &no_ids] {
-        cases.push(vec!["mrc", trace, "--format", "ids", "--policies", "lru", "--plot", &plot]);
+        cases.push(vec![
+            "mrc",
+            trace,
+            "--format",
+            "ids",
+            "--policies",
+            "lru",
+            "--force",
+            "-o",
+            &report,
+            "-o",
+            &words,
+        ]);
         cases.push(vec![
             "mrc",
             trace,
@@ -314,8 +326,10 @@ proptest! {
             spelled += u32::from(stdout.contains("\\u001b") || stderr.contains("\\u001b"));
         }
         prop_assert!(spelled > 50, "only {spelled} commands had anything foreign to print");
-        let plot = fs::read_to_string(place.path().join(format!("{text}.svg"))).unwrap();
-        prop_assert!(is_harmless(&plot), "{plot:?}");
+        for ending in ["html", "md"] {
+            let file = fs::read_to_string(place.path().join(format!("{text}.{ending}"))).unwrap();
+            prop_assert!(is_harmless(&file), "{ending}");
+        }
     }
 }
 

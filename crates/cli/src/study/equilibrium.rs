@@ -1,11 +1,11 @@
-//! `mmtwin study equilibrium`: a table of all scenarios and variants, a plot, and a sentence for each control
+//! `mmtwin study equilibrium`: a table of all scenarios and variants, a chart, and a sentence for each control
 //! and hypothesis.
 
 use super::{Arguments, Ground};
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, tables};
 use crate::json;
 use crate::number::number;
-use crate::plot::{Chart, Line, PlotFile};
 use crate::runner::sweep;
 use crate::table::Grid;
 use crate::terminal;
@@ -13,6 +13,8 @@ use lab::equilibrium::{ARMS, Control, Effect, Finding, LONGEST, Runs, Verdict, c
 use lab::experiment::Experiment;
 use lab::results::Record;
 use lab::statistics::{Interval, mean, mean_interval};
+use report::chart::{Axis, Chart, Drawing, Line, Lines, Measure, Point, Scale};
+use report::{Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{
@@ -34,7 +36,7 @@ const COLUMNS: [Metric; 9] = [
     FAULTS_PER_PAGE,
 ];
 
-/// Number of points per line of the plot.
+/// Number of points per line of the chart.
 const STRETCHES: usize = 50;
 
 #[derive(JsonSchema, Serialize)]
@@ -73,7 +75,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             "--only: equilibrium needs all its scenarios to decide its hypotheses; leave the option out",
         ));
     }
-    arguments.plot.iter().try_for_each(PlotFile::check)?;
+    let files = arguments.files.check(Ending::ANSWER)?;
     let mut runs = Runs::new();
     let mut ground = None;
     for name in ARMS {
@@ -83,23 +85,28 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     let ground = ground.expect("a study has arms");
     let (controls, findings) = (controls(&runs), findings(&runs));
+    let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
+    let (heading, grid) = (ground.heading("equilibrium"), table(&runs));
+    let view = View { study: "equilibrium", ground, arms, controls: &controls, findings: &findings };
     if arguments.sweep.json {
-        let arms = runs.iter().flat_map(|(scenario, records)| arms(scenario, records)).collect();
-        let view = View { study: "equilibrium", ground, arms, controls: &controls, findings: &findings };
         json::print(&view)?;
-        return draw(arguments, &runs);
+    } else {
+        let mut pieces = vec![heading.clone(), grid.render()];
+        pieces.push(controls.iter().map(outcome).collect::<Vec<_>>().join("\n"));
+        pieces.extend(findings.iter().map(sentence));
+        terminal::print(&pieces.join("\n\n"))?;
     }
-    let mut pieces = vec![ground.heading("equilibrium")];
-    pieces.push(table(&runs).render());
-    pieces.push(controls.iter().map(outcome).collect::<Vec<_>>().join("\n"));
-    pieces.extend(findings.iter().map(sentence));
-    terminal::print(&pieces.join("\n\n"))?;
-    draw(arguments, &runs)
+    files.write(|| {
+        let words = findings.iter().map(sentence).chain(controls.iter().map(outcome));
+        let mut page = tables("Study equilibrium", &[("Scenarios and variants", &grid)]);
+        page.sections.insert(0, charts(&runs[LONGEST]));
+        let page = Page { lead: heading, verdict: words.collect(), ..page };
+        Ok(Contents { page, json: json::text(&view)?, conf: None })
+    })
 }
 
-/// Draws the plot if one was asked for.
-fn draw(arguments: &Arguments, runs: &Runs) -> Result<(), Failure> {
-    arguments.plot.iter().try_for_each(|plot| plot.draw(&chart(&runs[LONGEST])))
+fn charts(records: &[Record]) -> Section {
+    Section { title: "Over the longest scenario".into(), parts: vec![Part::Chart(chart(records))] }
 }
 
 /// The variants of `records` in order of appearance.
@@ -166,7 +173,7 @@ fn chart(records: &[Record]) -> Chart {
     let line = |variant: &str| {
         let of_seeds: Vec<Vec<(f64, f64)>> =
             records.iter().filter(|record| record.run.variant == variant).map(samples).collect();
-        let mut line = Line { name: variant.into(), points: Vec::new(), bars: Vec::new() };
+        let mut line = Line { name: variant.into(), points: Vec::new() };
         for stretch in 0..STRETCHES {
             let edge = |number: usize| end * number as f64 / STRETCHES as f64;
             let within =
@@ -178,20 +185,22 @@ fn chart(records: &[Record]) -> Chart {
             let rates: Vec<f64> = of_seeds.iter().filter_map(of_seed).collect();
             let place = (edge(stretch) + edge(stretch + 1)) / 2.0;
             if !rates.is_empty() {
-                line.points.push((place, mean(&rates)));
+                let interval = mean_interval(&rates).map(|interval| (interval.low, interval.high));
+                line.points.push(Point { interval, ..Point::at(place, mean(&rates)) });
             }
-            line.bars.extend(mean_interval(&rates).map(|interval| (place, interval.low, interval.high)));
         }
         line
     };
-    Chart {
-        title: format!("{LONGEST}: faults with room for a 64 KiB folio that got one"),
-        x: "memory turned over, times",
-        is_x_logarithmic: false,
-        y: "%",
-        y_range: 0.0..100.0,
+    let axis = |title: &str, measure| Axis { title: title.into(), measure, scale: Scale::Linear };
+    let title = format!("{LONGEST}: faults with room for a 64 KiB folio that got one");
+    let drawing = Drawing::Lines(Lines {
+        x: axis("memory turned over, times", Measure::Number),
+        y: axis("", Measure::Percent),
+        y_ends: Some((0.0, 100.0)),
         lines: variants(records).into_iter().map(line).collect(),
-    }
+    });
+    let caption = format!("{title}; means over seeds with their 95 % intervals. Higher is better.");
+    Chart { title, caption, drawing, is_pictured: true }
 }
 
 fn outcome(control: &Control) -> String {

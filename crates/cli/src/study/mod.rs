@@ -6,7 +6,7 @@ pub mod pid_filter;
 use crate::arguments::{SweepArguments, SystemArguments};
 use crate::completion;
 use crate::failure::Failure;
-use crate::plot::{self, PlotFile};
+use crate::files::{FileArguments, GoneArguments};
 use lab::experiment::Experiment;
 use lab::study::Study;
 use mm::sysctl::meant;
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 #[derive(clap::Args)]
 #[command(after_help = "\
 equilibrium: do more fallback orders cost a long-running system its 64 KiB folios? Thirteen
-scenarios with 20 seeds each decide each hypothesis. The plot shows the allocation success rate over
-the longest scenario.
+scenarios with 20 seeds each decide each hypothesis. The chart of a report shows the allocation
+success rate over the longest scenario.
 
 pid-filter: on which kernels does NUMA balancing starve VMAs in which no thread has had a hinting
 fault recently? A table over sharing, threads and run time compares each kernel with one that scans
@@ -29,7 +29,7 @@ Runs whose results are already stored are reused.
 What is there already is not run again.
 
 Examples:
-  mmtwin study equilibrium --plot equilibrium.svg
+  mmtwin study equilibrium -o equilibrium.html
   mmtwin study equilibrium --seeds 3 --json
   mmtwin study equilibrium --machine ampere-altra-16k
   mmtwin study pid-filter
@@ -39,9 +39,11 @@ pub struct Arguments {
     #[arg(add = completion::studies())]
     study: String,
 
-    /// Plot the success rates of equilibrium to an SVG or PNG file
-    #[arg(long, value_name = "FILE.svg|png", value_parser = plot::file)]
-    plot: Option<PlotFile>,
+    #[command(flatten)]
+    files: FileArguments,
+
+    #[command(flatten)]
+    gone: GoneArguments,
 
     /// Only rows of pid-filter whose name, SHARING-THREADS-SECONDSs, contains TEXT
     #[arg(long, value_name = "TEXT")]
@@ -93,6 +95,7 @@ impl Ground {
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.gone.refuse()?;
     let asked = arguments.study.as_str();
     match Study::find(asked) {
         Some(Study::EQUILIBRIUM) => equilibrium::execute(arguments),

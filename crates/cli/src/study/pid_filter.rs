@@ -2,12 +2,14 @@
 
 use super::{Arguments, Ground};
 use crate::failure::Failure;
+use crate::files::{Contents, Ending, tables};
 use crate::json;
 use crate::number::change;
 use crate::runner::sweep;
 use crate::table::Grid;
 use crate::terminal;
 use lab::pid_filter::{Arm, Cell, arms, cells};
+use report::Page;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,10 +34,7 @@ struct Row {
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.plot.is_some() {
-        let message = "--plot: pid-filter makes a table, not curves; leave it out, or use --json";
-        return Err(Failure::input(message));
-    }
+    let files = arguments.files.check(Ending::ANSWER)?;
     let mut rows = Vec::new();
     let mut ground = None;
     let asked = arguments.only.as_deref().unwrap_or_default();
@@ -52,16 +51,23 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             rows.join(", ")
         )));
     };
-    if arguments.sweep.json {
-        return json::print(&View { study: "pid-filter", ground, rows: &rows });
+    let (heading, grid) = (ground.heading("pid-filter"), map(&rows));
+    let view = View { study: "pid-filter", ground, rows: &rows };
+    match arguments.sweep.json {
+        true => json::print(&view)?,
+        false => terminal::print(&format!("{heading}\n\n{}\n{LEGEND}", grid.render()))?,
     }
-    terminal::print(&format!(
-        "{}\n\n{}\nagainst numa-base: passes through memory per second; CPU time in the kernel; local accesses in percentage points\n\
-         * significant over pairs of seeds (p < 0.05; Student's t, from ten seeds on a BCa bootstrap)",
-        ground.heading("pid-filter"),
-        map(&rows).render()
-    ))
+    files.write(|| {
+        let page = tables("Study pid-filter", &[("Against numa-base", &grid)]);
+        let verdict = LEGEND.lines().map(String::from).collect();
+        Ok(Contents { page: Page { lead: heading, verdict, ..page }, json: json::text(&view)?, conf: None })
+    })
 }
+
+/// What is in a cell.
+const LEGEND: &str = "\
+against numa-base: passes through memory per second; CPU time in the kernel; local accesses in percentage points
+* significant over pairs of seeds (p < 0.05; Student's t, from ten seeds on a BCa bootstrap)";
 
 fn map(rows: &[Row]) -> Grid {
     let mut header: Vec<String> = ["memory", "threads", "seconds"].map(String::from).into();

@@ -1,6 +1,7 @@
 //! What a sweep recommends, as text and as a file for sysctl.d: both are views of the same answer.
 
 use crate::compare::tone_of;
+use crate::files::tables;
 use crate::number::{change, number, percent};
 use crate::run::title;
 use crate::table::{Entry, Grid, Tone};
@@ -10,6 +11,8 @@ use lab::sweep::{
     Answer, Cost, Effect, GoalResult, Holds, MemberResult, PointResult, Recommendation, Trial, Verdict, Why,
     on_machine,
 };
+use report::chart::{self, Axis, Chart, Drawing, Scale, Span, Spans};
+use report::{Data, Page, Part, Section};
 use sim::metric::Metric;
 
 /// How many points are shown.
@@ -47,6 +50,79 @@ pub fn render(answer: &Answer) -> String {
         text += &format!("\n\n{}", on_real_machine(answer));
     }
     text
+}
+
+/// The answer as a page.
+pub fn page(answer: &Answer) -> Page {
+    let of = &answer.recommendation;
+    let (gains, effects, points) = (gains(answer), effects(answer), points(answer));
+    let mut page = tables(
+        "Which settings",
+        &[("All points", &points), ("What the choice does", &gains), ("Which settings matter", &effects)],
+    );
+    page.data = all_points(answer);
+    if let Some(costs) = costs_table(of) {
+        page.sections.insert(
+            2,
+            Section {
+                title: "What it costs".into(),
+                parts: vec![Part::Table(costs.on_page("Metrics that get worse"))],
+            },
+        );
+    }
+    page.sections.insert(
+        0,
+        Section {
+            title: "How much of the differences each setting makes".into(),
+            parts: vec![Part::Chart(shares(answer))],
+        },
+    );
+    if !of.chosen.is_empty() {
+        let code = Part::Code { title: "Commands".into(), text: on_real_machine(answer) };
+        page.sections.insert(1, Section { title: "On a real machine".into(), parts: vec![code] });
+    }
+    let verdict = verdict(answer).lines().chain(fleet(answer).lines()).map(String::from).collect();
+    Page { verdict, ..page }
+}
+
+/// The points, as they are.
+fn all_points(answer: &Answer) -> Data {
+    let mut header: Vec<&str> = answer.keys.iter().map(String::as_str).collect();
+    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain, {goal}")).collect();
+    header.extend(goals.iter().map(String::as_str));
+    header.extend(["seeds", "keeps the constraints"]);
+    let mut data = Data::of(&header);
+    for point in &answer.points {
+        let values = answer.keys.iter().map(|key| point.values.get(key).cloned().unwrap_or_default());
+        let gains = point.gains.iter().map(f64::to_string);
+        data.rows
+            .push(values.chain(gains).chain([point.seeds.to_string(), point.allowed.to_string()]).collect());
+    }
+    data
+}
+
+/// The share of the variance that each setting makes alone.
+fn shares(answer: &Answer) -> Chart {
+    let span = |effect: &Effect| Span {
+        name: effect.key.clone(),
+        mean: 100.0 * effect.main,
+        interval: None,
+        label: percent(effect.main),
+    };
+    let axis = Axis {
+        title: "share of the variance".into(),
+        measure: chart::Measure::Percent,
+        scale: Scale::Linear,
+    };
+    Chart {
+        title: "Which settings matter".into(),
+        caption: format!(
+            "Part of the variance of the goal over {} points that each setting makes by itself.",
+            answer.points.len()
+        ),
+        drawing: Drawing::Spans(Spans { axis, spans: answer.effects.iter().map(span).collect() }),
+        is_pictured: true,
+    }
 }
 
 /// `vm.swappiness=100, vm.page-cluster=0`
@@ -176,16 +252,21 @@ fn gains(answer: &Answer) -> Grid {
 }
 
 fn costs(of: &Recommendation) -> String {
-    if of.costs.is_empty() {
-        return "No other metric that can be better or worse gets worse, more than chance would make.".into();
+    match costs_table(of) {
+        Some(grid) => format!("What it costs:\n\n{}", grid.render()),
+        None => "No other metric that can be better or worse gets worse, more than chance would make.".into(),
     }
+}
+
+/// What gets worse; none if nothing does.
+fn costs_table(of: &Recommendation) -> Option<Grid> {
     let mut grid = Grid { more_labels: 1, ..Grid::new(&["workload", "gets worse", "change"]) };
     for Cost { member, metric, change, .. } in &of.costs {
         let text = in_a_line(change, metric.unit_of_change());
         let tone = tone_of(metric, change.difference);
         grid.row([Entry::from(member.as_str()), title(metric).into(), Entry { text, tone }]);
     }
-    format!("What it costs:\n\n{}", grid.render())
+    (!of.costs.is_empty()).then_some(grid)
 }
 
 fn effects(answer: &Answer) -> Grid {

@@ -1,0 +1,92 @@
+//! A comparison as a page: the sentences that are printed, and what the report makes of it.
+
+use super::sentences;
+use lab::comparison::Comparison;
+use lab::comparison::shown::Shown;
+use lab::experiment::varied::Arm;
+use lab::results::Record;
+use lab::scenario::Scenario;
+use machine::Profile;
+use report::again::Again;
+use report::comparison::Compared;
+use report::{Data, Page, Part, Section};
+
+/// The runs that a comparison is of.
+pub struct Runs<'a> {
+    pub arms: &'a [Arm],
+    pub records: &'a [Record],
+    pub again: Again,
+}
+
+/// The page of a comparison; `notes` are those of its runs, one a line.
+pub fn of(comparison: &Comparison, notes: &str, runs: &Runs) -> Page {
+    let below = below_the_table(comparison);
+    let compared = Compared { comparison, records: runs.records, notes: &below };
+    let mut sections = compared.sections();
+    let notes = notes.lines().filter(|line| !line.is_empty()).map(|line| Part::Text(line.into()));
+    let notes: Vec<Part> = notes.collect();
+    if !notes.is_empty() {
+        sections.push(Section { title: "What to know about these runs".into(), parts: notes });
+    }
+    sections.push(runs.again.section(runs.records, &scenarios(runs.arms), &machines(runs.arms)));
+    Page { sections, data: compared.data(), ..titled(comparison, &super::description(runs.arms)) }
+}
+
+/// The page of comparisons of documents, whose runs were made elsewhere.
+pub fn of_documents(comparisons: &[Comparison], again: &Again) -> Page {
+    let mut page = Page { title: "Two documents compared".into(), ..Page::default() };
+    for comparison in comparisons {
+        let below = below_the_table(comparison);
+        let compared = Compared { comparison, records: &[], notes: &below };
+        let verdict = sentences::verdict(comparison);
+        let data = compared.data();
+        page.data = Data { header: data.header, rows: [page.data.rows, data.rows].concat() };
+        for section in compared.sections() {
+            let title = format!("{}: {}", comparison.scenario, section.title);
+            let words = verdict.iter().cloned().map(Part::Text);
+            page.sections.push(Section { title, parts: words.chain(section.parts).collect() });
+        }
+    }
+    page.sections.push(again.section(&[], &[], &[]));
+    page
+}
+
+/// Title, lead and verdict.
+fn titled(comparison: &Comparison, description: &str) -> Page {
+    let Comparison { scenario, machine, settings, .. } = comparison;
+    let settings: String = settings.iter().map(|(name, value)| format!("; {name} = {value}")).collect();
+    let verdict = sentences::verdict(comparison);
+    Page {
+        title: format!("{scenario} on {machine}"),
+        lead: format!("{description}{settings}"),
+        verdict: verdict.iter().flat_map(|lines| lines.lines()).map(String::from).collect(),
+        ..Page::default()
+    }
+}
+
+/// What stands below the table.
+fn below_the_table(comparison: &Comparison) -> Vec<String> {
+    let shown = Shown::differing(comparison, &comparison.metrics);
+    let mut below: Vec<String> = sentences::left_out(&shown).into_iter().collect();
+    below.push(sentences::legend(comparison));
+    below
+}
+
+/// The scenarios of arms, each once.
+fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
+    distinct(arms.iter().map(|arm| &arm.scenario))
+}
+
+/// The machines of arms, each once.
+fn machines(arms: &[Arm]) -> Vec<&Profile> {
+    distinct(arms.iter().map(|arm| &arm.machine))
+}
+
+fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+    all.fold(Vec::new(), |mut distinct, one| {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+        distinct
+    })
+}

@@ -1,0 +1,240 @@
+//! `-o FILE`: what a command found, in files. The ending of a name says what a file is to be.
+//!
+//! ```text
+//!   -o names ─► check   known endings, no name twice, a place that can be written to     before anything is computed
+//!                 └► Files ─► write   .html .md .csv of a page, .json of the document
+//! ```
+//!
+//! A command makes one page of what it found, whatever files are asked for; .conf is the only content that a command makes itself.
+
+use crate::failure::Failure;
+use crate::runner;
+use crate::table::Grid;
+use crate::terminal;
+use anyhow::Context;
+use clap::Args;
+use report::again::Again;
+use report::{Data, Page, Part, Section, Table, html, markdown};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use workload::output::{Existing, Output, directory_of};
+
+/// The options of every command that writes files.
+#[derive(Args)]
+pub struct FileArguments {
+    /// Write the answer to a file, by its ending: .html a report with charts, .csv, .md or .json the table;
+    /// may be given several times
+    #[arg(short, long = "output", value_name = "FILE")]
+    output: Vec<PathBuf>,
+
+    /// Replace files of -o that exist
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// Options of former versions, which are refused with a word on what does the same now.
+#[derive(Args)]
+pub struct GoneArguments {
+    #[arg(long, hide = true, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+impl GoneArguments {
+    /// Refuses what is gone.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        match &self.plot {
+            Some(path) => Err(Failure::input(format!(
+                "--plot {}: this option is gone; -o FILE.html writes a report with the chart",
+                path.display()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a file is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Html,
+    Csv,
+    Md,
+    Json,
+    Conf,
+}
+
+impl Ending {
+    /// Of every command.
+    pub const ANSWER: &[Ending] = &[Ending::Html, Ending::Csv, Ending::Md, Ending::Json];
+
+    const ALL: [Ending; 5] = [Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Conf];
+
+    fn name(self) -> &'static str {
+        match self {
+            Ending::Html => "html",
+            Ending::Csv => "csv",
+            Ending::Md => "md",
+            Ending::Json => "json",
+            Ending::Conf => "conf",
+        }
+    }
+
+    /// What a file of this ending has.
+    fn about(self) -> &'static str {
+        match self {
+            Ending::Html => "a report",
+            Ending::Csv | Ending::Md => "a table",
+            Ending::Json => "what --json prints",
+            Ending::Conf => "a file for /etc/sysctl.d",
+        }
+    }
+
+    fn of(path: &Path) -> Option<Ending> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Ending::ALL.into_iter().find(|known| known.name() == ending)
+    }
+}
+
+impl FileArguments {
+    /// Refuses names whose ending is none of `endings`, a name given twice, and places that cannot be written to.
+    pub fn check(&self, endings: &[Ending]) -> Result<Files, Failure> {
+        let existing = if self.force { Existing::Replace } else { Existing::Keep };
+        let mut files: Vec<(Ending, Output)> = Vec::new();
+        for path in &self.output {
+            let ending = Ending::of(path).filter(|ending| endings.contains(ending)).ok_or_else(|| {
+                let known = endings.iter().map(|ending| format!(".{} ({})", ending.name(), ending.about()));
+                let known = known.collect::<Vec<_>>().join(", ");
+                Failure::input(format!("-o {}: the name has to end in one of {known}", path.display()))
+            })?;
+            let output = Output::at(path, existing)?;
+            let is_same = |other: &Output| place(other).is_some() && place(other) == place(&output);
+            if files.iter().any(|(_, other)| other.path() == path || is_same(other)) {
+                return Err(Failure::input(format!("-o {}: it is given twice", path.display())));
+            }
+            files.push((ending, output));
+        }
+        Ok(Files { files })
+    }
+}
+
+/// Where a file will be, however its name is spelled; none of a stream.
+fn place(output: &Output) -> Option<PathBuf> {
+    let file = output.file()?;
+    Some(directory_of(file).canonicalize().ok()?.join(file.file_name()?))
+}
+
+/// Files that can be written.
+pub struct Files {
+    files: Vec<(Ending, Output)>,
+}
+
+/// What files are made of.
+pub struct Contents {
+    pub page: Page,
+    /// The document that `--json` prints.
+    pub json: String,
+    /// Of the command that recommends settings.
+    pub conf: Option<String>,
+}
+
+impl Files {
+    /// Writes all files of what `contents` makes, which is not asked if there are none.
+    pub fn write(&self, contents: impl FnOnce() -> Result<Contents, Failure>) -> Result<(), Failure> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let contents = contents()?;
+        for (ending, output) in &self.files {
+            let bytes = contents.of(*ending)?;
+            let mut file = output.create()?;
+            file.write_all(&bytes).with_context(|| output.path().display().to_string())?;
+            file.finish()?;
+            terminal::say(format_args!("wrote {}", output.path().display()));
+        }
+        Ok(())
+    }
+}
+
+impl Contents {
+    fn of(&self, ending: Ending) -> Result<Vec<u8>, Failure> {
+        Ok(match ending {
+            Ending::Html => html::page(&self.page).context("the report")?.into_bytes(),
+            Ending::Md => markdown::page(&self.page).into_bytes(),
+            Ending::Csv => self.page.data.csv().context("the table")?,
+            Ending::Json => format!("{}\n", self.json).into_bytes(),
+            Ending::Conf => self.conf.clone().unwrap_or_default().into_bytes(),
+        })
+    }
+}
+
+/// A page of tables, each with its title. The first is what other programs get.
+pub fn tables(title: &str, grids: &[(&str, &Grid)]) -> Page {
+    let parts: Vec<(&str, Table)> = grids.iter().map(|(title, grid)| (*title, grid.on_page(""))).collect();
+    let data = parts.first().map(|(_, table)| Data::from(table)).unwrap_or_default();
+    let section = |(title, table): (&str, Table)| {
+        let caption = title.to_string();
+        Section { title: title.into(), parts: vec![Part::Table(Table { caption, ..table })] }
+    };
+    let mut sections: Vec<Section> = parts.into_iter().map(section).collect();
+    sections.push(again(Path::new("")).section(&[], &[], &[]));
+    Page { title: title.into(), sections, data, ..Page::default() }
+}
+
+/// What is needed to run this command again, its results being in `results`.
+pub fn again(results: &Path) -> Again {
+    let program = runner::program();
+    Again {
+        command: typed(std::env::args_os().map(|word| word.to_string_lossy().into_owned())),
+        version: program.version,
+        commit: program.commit,
+        build: program.build,
+        results: results.display().to_string(),
+    }
+}
+
+/// Words as a shell takes them, the program by its name.
+fn typed(words: impl Iterator<Item = String>) -> String {
+    let quoted = |word: String| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=,:+@%".contains(letter);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    ["mmtwin".to_string()].into_iter().chain(words.skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(names: &[&str]) -> Result<Files, Failure> {
+        let directory = std::env::temp_dir();
+        let output = names.iter().map(|name| directory.join(name)).collect();
+        FileArguments { output, force: true }.check(Ending::ANSWER)
+    }
+
+    #[test]
+    fn endings_are_known_and_names_given_once() {
+        assert_eq!(check(&["a.html", "b.CSV", "c.md"]).unwrap().files.len(), 3);
+        for (names, says) in [
+            (&["a.pdf"][..], "a.pdf: the name has to end in one of .html (a report), .csv (a table)"),
+            (&["a"], "the name has to end in"),
+            (&["a.conf"], "the name has to end in"),
+            (&["a.html", "b.csv", "a.html"], "a.html: it is given twice"),
+            (&["a.html", "./a.html"], "a.html: it is given twice"),
+            (&["none/there/a.html"], "no directory"),
+        ] {
+            let message = check(names).err().and_then(|failure| failure.message()).unwrap();
+            assert!(message.contains(says), "{message}");
+        }
+    }
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["/usr/bin/mmtwin", "compare", "it's", "--fail-if", "score < -2 %"];
+        assert_eq!(
+            typed(words.into_iter().map(String::from)),
+            r"mmtwin compare 'it'\''s' --fail-if 'score < -2 %'"
+        );
+    }
+}

@@ -1,0 +1,394 @@
+//! The page of a comparison: the judged metric with intervals, all that differs, where the time went, how it came about over virtual time,
+//! and the tails.
+//!
+//! Charts show the variants that differ from the one before them, as tables do; the sentence about what is left out names the others.
+
+use crate::chart::{
+    Axis, Chart, Drawing, Heat, Line, Lines, Measure, Point, Scale, Span, Spans, Stack, Stacks,
+};
+use crate::number::{Told, percent, quantity, title};
+use crate::page::{Cell, Data, Part, Section, Table, Tone};
+use crate::series;
+use lab::comparison::shown::Shown;
+use lab::comparison::verdict::is_better;
+use lab::comparison::{Comparison, MetricSummary, VariantSummary};
+use lab::results::Record;
+use sim::metric::Metric;
+use std::collections::BTreeMap;
+
+/// A comparison and the runs that it is of: arm by arm, each with the same seeds; none of documents.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    pub comparison: &'a Comparison,
+    pub records: &'a [Record],
+    /// What a reader of the table has to know, a sentence or two each.
+    pub notes: &'a [String],
+}
+
+/// Points of a line that a chart has at most.
+const SAMPLES: usize = 250;
+
+impl Compared<'_> {
+    /// Its sections.
+    pub fn sections(&self) -> Vec<Section> {
+        let shown = Shown::differing(self.comparison, &self.comparison.metrics);
+        [self.metrics(&shown)].into_iter().chain(self.course_of(&shown)).collect()
+    }
+
+    /// How runs of all variants went: where the time went, over virtual time, the tails.
+    pub fn course(&self) -> Vec<Section> {
+        self.course_of(&Shown::all(self.comparison, &self.comparison.metrics))
+    }
+
+    fn course_of(&self, shown: &Shown) -> Vec<Section> {
+        let charts = |title: &str, charts: Vec<Chart>| Section {
+            title: title.into(),
+            parts: charts.into_iter().map(Part::Chart).collect(),
+        };
+        let time = self.time(shown).into_iter().chain(self.time_of_programs(shown));
+        let sections = [
+            charts("Where CPU time went", time.collect()),
+            charts("Over virtual time", self.series(shown)),
+            charts("Latencies, with their tails", self.tails(shown)),
+            charts("Who touched and who scanned", self.heat(shown)),
+        ];
+        sections.into_iter().filter(|section| !section.parts.is_empty()).collect()
+    }
+
+    /// All figures, a line for each variant, metric and seed.
+    pub fn data(&self) -> Data {
+        let mut data = Data::of(&["scenario", "machine", "variant", "metric", "unit", "seed", "value"]);
+        for variant in &self.comparison.variants {
+            for metric in &self.comparison.metrics {
+                let values = variant.metrics.get(metric.name).into_iter().flat_map(|summary| &summary.values);
+                for (seed, value) in self.comparison.seeds.iter().zip(values) {
+                    let Comparison { scenario, machine, .. } = self.comparison;
+                    let texts = [scenario, machine, &variant.name, metric.name, metric.unit];
+                    let texts = texts.map(String::from).into_iter();
+                    data.rows.push(texts.chain([seed.to_string(), value.to_string()]).collect());
+                }
+            }
+        }
+        data
+    }
+
+    fn metrics(&self, shown: &Shown) -> Section {
+        let mut parts = Vec::new();
+        let judged = self.comparison.judged.as_deref().and_then(Metric::find);
+        parts.extend(judged.map(|metric| Part::Chart(spans(shown, &metric))));
+        parts.push(Part::Table(table(shown)));
+        parts.extend(self.notes.iter().cloned().map(Part::Text));
+        let others =
+            shown.metrics.iter().filter(|metric| judged.is_none_or(|judged| judged.name != metric.name));
+        parts.extend(others.map(|metric| Part::Chart(Chart { is_pictured: false, ..spans(shown, metric) })));
+        let all = Shown::all(self.comparison, &self.comparison.metrics);
+        parts.push(Part::Table(figures(&all)));
+        Section { title: "What differs".into(), parts }
+    }
+
+    /// CPU time by category.
+    fn time(&self, shown: &Shown) -> Option<Chart> {
+        let stack = |variant: &&VariantSummary| Stack {
+            name: variant.name.clone(),
+            parts: busy(&variant.cpu_seconds),
+        };
+        let stacks: Vec<Stack> = shown.variants.iter().map(stack).collect();
+        let seeds = self.comparison.seeds.len();
+        let caption = format!(
+            "CPU seconds of all CPUs by what they were spent on, idle left out{}.",
+            if seeds > 1 { format!(", means of {seeds} seeds") } else { String::new() }
+        );
+        stacked("Busy CPU time by category", caption, stacks, Picture::Part)
+    }
+
+    /// CPU time of each program, where there are several.
+    fn time_of_programs(&self, shown: &Shown) -> Vec<Chart> {
+        let stacks = self.first_records(shown).flat_map(|(name, record)| {
+            record.programs.iter().map(move |program| Stack {
+                name: format!("{}, {name}", program.name),
+                parts: busy(&program.cpu_seconds),
+            })
+        });
+        let mut stacks: Vec<Stack> = stacks.collect();
+        stacks.sort_by(|a, b| a.name.split(',').next().cmp(&b.name.split(',').next()));
+        let caption = format!("CPU seconds while the threads of each program ran, {}.", self.first_seed());
+        stacked("Busy CPU time of each program", caption, stacks, Picture::Apart).into_iter().collect()
+    }
+
+    /// The first record of each variant that is shown.
+    fn first_records<'b>(&'b self, shown: &'b Shown) -> impl Iterator<Item = (&'b str, &'b Record)> {
+        let seeds = self.records.len().checked_div(self.comparison.variants.len()).unwrap_or(0);
+        shown.variants.iter().filter_map(move |variant| {
+            let at = self.comparison.variants.iter().position(|other| other.name == variant.name)?;
+            Some((variant.name.as_str(), self.records.get(at * seeds).filter(|_| seeds > 0)?))
+        })
+    }
+
+    fn first_seed(&self) -> String {
+        self.comparison.seeds.first().map_or(String::new(), |seed| format!("seed {seed}"))
+    }
+
+    /// A chart for each series that some run sampled.
+    fn series(&self, shown: &Shown) -> Vec<Chart> {
+        let mut lines: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
+        let mut page_bytes = 4096;
+        for (variant, record) in self.first_records(shown) {
+            page_bytes = record.run.machine.page_size.kib() * 1024;
+            let mut own: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+            for point in &record.series {
+                let (_, times) = series::kind_of(&point.name).unit.measure(page_bytes);
+                own.entry(&point.name).or_default().push(Point::at(point.seconds, point.value * times));
+            }
+            for (name, points) in own {
+                lines.entry(name).or_default().push(Line { name: variant.into(), points: few(points) });
+            }
+        }
+        let is_empty =
+            |lines: &Vec<Line>| lines.iter().flat_map(|line| &line.points).all(|point| point.y == 0.0);
+        let drawn = lines.into_iter().filter(|(_, lines)| !is_empty(lines));
+        drawn.map(|(name, lines)| self.over_time(name, lines, page_bytes)).collect()
+    }
+
+    fn over_time(&self, name: &str, lines: Vec<Line>, page_bytes: u64) -> Chart {
+        let kind = series::kind_of(name);
+        let title = match kind.title {
+            "" => name.to_string(),
+            title => format!("{title} ({name})"),
+        };
+        let axis = |title: &str, measure| Axis { title: title.into(), measure, scale: Scale::Linear };
+        let drawing = Lines {
+            x: axis("virtual time", Measure::Seconds),
+            y: axis("", kind.unit.measure(page_bytes).0),
+            y_ends: None,
+            lines,
+        };
+        let caption =
+            format!("{title} over virtual time, {}; at most {SAMPLES} samples a line.", self.first_seed());
+        Chart { title, caption, drawing: Drawing::Lines(drawing), is_pictured: false }
+    }
+
+    /// For each histogram, which part of all was slower than a time.
+    fn tails(&self, shown: &Shown) -> Vec<Chart> {
+        let mut lines: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
+        for (variant, record) in self.first_records(shown) {
+            for (name, buckets) in &record.histograms {
+                let points = slower(buckets);
+                if !points.is_empty() {
+                    lines.entry(name).or_default().push(Line { name: variant.into(), points });
+                }
+            }
+        }
+        let chart = |(name, lines): (&str, Vec<Line>)| {
+            let axis =
+                |title: &str, measure| Axis { title: title.into(), measure, scale: Scale::Logarithmic };
+            let drawing = Lines {
+                x: axis("latency", Measure::Seconds),
+                y: axis("part of those recorded that took longer", Measure::Fraction),
+                y_ends: None,
+                lines,
+            };
+            let caption = format!(
+                "Histogram {name}, {}: which part of what was recorded took longer than the time below. Further down and further left is better.",
+                self.first_seed()
+            );
+            Chart { title: name.into(), caption, drawing: Drawing::Lines(drawing), is_pictured: false }
+        };
+        lines.into_iter().map(chart).collect()
+    }
+
+    /// For each variant with a heat map of areas, who touched and who scanned.
+    fn heat(&self, shown: &Shown) -> Vec<Chart> {
+        let of = |(variant, record): (&str, &Record)| {
+            let has_areas = !record.areas.is_empty();
+            has_areas.then(|| heat_of(variant, record, &self.first_seed()))
+        };
+        self.first_records(shown).filter_map(of).flatten().collect()
+    }
+}
+
+/// Whether a chart is part of a page's picture.
+#[derive(Clone, Copy, PartialEq)]
+enum Picture {
+    Part,
+    Apart,
+}
+
+/// CPU seconds without idle ones.
+fn busy(cpu_seconds: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let idle = mm::Category::Idle.name();
+    let busy = cpu_seconds.iter().filter(|(name, seconds)| *name != idle && **seconds > 0.0);
+    busy.map(|(name, seconds)| (name.clone(), *seconds)).collect()
+}
+
+/// Bars of CPU seconds; none if there are no seconds.
+fn stacked(title: &str, caption: String, stacks: Vec<Stack>, picture: Picture) -> Option<Chart> {
+    let has_time = stacks.iter().any(|stack| !stack.parts.is_empty());
+    let axis = Axis { title: "CPU time".into(), measure: Measure::Seconds, scale: Scale::Linear };
+    has_time.then(|| Chart {
+        title: title.into(),
+        caption,
+        drawing: Drawing::Stacks(Stacks { axis, stacks }),
+        is_pictured: picture == Picture::Part,
+    })
+}
+
+/// Evenly spaced points of many, the first and the last among them.
+fn few(points: Vec<Point>) -> Vec<Point> {
+    match points.len() {
+        all if all <= SAMPLES => points,
+        all => (0..SAMPLES).map(|at| points[at * (all - 1) / (SAMPLES - 1)]).collect(),
+    }
+}
+
+/// What part of a histogram is above each upper bound of a bucket (in nanoseconds), by the bound in seconds.
+fn slower(buckets: &[(f64, u64)]) -> Vec<Point> {
+    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let mut above = all;
+    let mut points = Vec::new();
+    for &(upper, count) in buckets {
+        points.push(Point::at(upper * 1e-9, above as f64 / all as f64));
+        above -= count;
+    }
+    few(points)
+}
+
+/// Means of a metric with their intervals.
+fn spans(shown: &Shown, metric: &Metric) -> Chart {
+    let (measure, times) = crate::chart::of_metric(metric);
+    let span = |variant: &&VariantSummary| {
+        let summary = variant.metrics.get(metric.name)?;
+        Some(Span {
+            name: variant.name.clone(),
+            mean: summary.mean * times,
+            interval: summary.interval.map(|interval| (interval.low * times, interval.high * times)),
+            label: label(summary, metric),
+        })
+    };
+    let axis = Axis { title: String::new(), measure, scale: Scale::Linear };
+    Chart {
+        title: metric.label.into(),
+        caption: format!("{}: {}. {}.", metric.label, metric.description, better(metric)),
+        drawing: Drawing::Spans(Spans { axis, spans: shown.variants.iter().filter_map(span).collect() }),
+        is_pictured: true,
+    }
+}
+
+fn better(metric: &Metric) -> String {
+    match metric.better {
+        sim::metric::Better::Neutral => "Neither more nor less of it is better: it explains".into(),
+        way => format!("{}{} is better", way.name()[..1].to_uppercase(), &way.name()[1..]),
+    }
+}
+
+/// Mean and change in words.
+fn label(summary: &MetricSummary, metric: &Metric) -> String {
+    let mean = quantity(summary.mean, metric);
+    match &summary.change {
+        Some(change) => format!("{mean}  {}", told(change, summary, metric)),
+        None => mean,
+    }
+}
+
+fn told(change: &lab::statistics::Change, summary: &MetricSummary, metric: &Metric) -> String {
+    let Told { value, reach, .. } = Told::of(change, metric);
+    let reach = reach.map_or(String::new(), |reach| format!(" ±{reach}"));
+    let mark = if counts(summary) { " *" } else { "" };
+    format!("{value}{reach}{mark}")
+}
+
+fn counts(summary: &MetricSummary) -> bool {
+    summary.verdict.is_some_and(|tested| tested.counts())
+}
+
+/// A line for each variant.
+fn table(shown: &Shown) -> Table {
+    let mut header = vec![String::new()];
+    header.extend(shown.metrics.iter().map(title));
+    let cell = |variant: &VariantSummary, metric: &Metric| {
+        let Some(summary) = variant.metrics.get(metric.name) else { return Cell::from("-") };
+        let note = summary.change.as_ref().map(|change| told(change, summary, metric));
+        let good = summary.change.and_then(|change| is_better(metric, change.difference));
+        let tone = match good {
+            Some(true) if counts(summary) => Tone::Good,
+            Some(false) if counts(summary) => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        Cell { text: quantity(summary.mean, metric), note: note.unwrap_or_default(), tone }
+    };
+    let row = |variant: &&VariantSummary| {
+        let cells = shown.metrics.iter().map(|metric| cell(variant, metric));
+        [Cell::from(variant.name.as_str())].into_iter().chain(cells).collect()
+    };
+    Table {
+        caption: "What differs between variants".into(),
+        header,
+        rows: shown.variants.iter().map(row).collect(),
+        is_folded: false,
+    }
+}
+
+/// All figures with intervals, a line for each variant and metric.
+fn figures(shown: &Shown) -> Table {
+    let header = [
+        "variant",
+        "metric",
+        "mean",
+        "95 % interval",
+        "change",
+        "interval of the change",
+        "adjusted p-value",
+    ];
+    let mut rows = Vec::new();
+    for variant in &shown.variants {
+        for metric in &shown.metrics {
+            let Some(summary) = variant.metrics.get(metric.name) else { continue };
+            let interval = summary.interval.map(|interval| {
+                format!("{} to {}", quantity(interval.low, metric), quantity(interval.high, metric))
+            });
+            let told = summary.change.as_ref().map(|change| Told::of(change, metric));
+            let (change, of_change) = told.map_or((None, None), |told| (Some(told.value), told.interval));
+            let p = summary.verdict.map(|tested| format!("{:.2}", percent(tested.adjusted_p_value)));
+            let texts = [Some(quantity(summary.mean, metric)), interval, change, of_change, p];
+            let texts = texts.map(|text| Cell::from(text.unwrap_or("-".into())));
+            let names = [Cell::from(variant.name.as_str()), Cell::from(title(metric))];
+            rows.push(names.into_iter().chain(texts).collect());
+        }
+    }
+    Table {
+        caption: "All variants and metrics, with intervals".into(),
+        header: header.map(String::from).into(),
+        rows,
+        is_folded: true,
+    }
+}
+
+/// Threads from left to right, areas from above: pages touched, and pages scanned.
+fn heat_of(variant: &str, record: &Record, seed: &str) -> [Chart; 2] {
+    let threads = record.areas.iter().flat_map(|area| &area.threads).map(|heat| heat.thread as usize + 1);
+    let columns: Vec<String> = (0..threads.max().unwrap_or(0)).map(|thread| thread.to_string()).collect();
+    let page_bytes = record.run.machine.page_size.kib() * 1024;
+    let name = |area: &sim::outcome::AreaHeat| {
+        format!("process {}, {:#x}, {} KiB", area.process, area.address, area.pages * page_bytes / 1024)
+    };
+    let rows: Vec<String> = record.areas.iter().map(name).collect();
+    let chart = |what: &str, of: fn(&sim::outcome::ThreadHeat) -> u64| {
+        let cells = record.areas.iter().enumerate().flat_map(|(row, area)| {
+            let cell = move |heat: &sim::outcome::ThreadHeat| (row, heat.thread as usize, of(heat) as f64);
+            area.threads.iter().map(cell).filter(|(.., pages)| *pages > 0.0)
+        });
+        let heat = Heat {
+            x: "thread".into(),
+            shade: format!("pages {what}"),
+            rows: rows.clone(),
+            columns: columns.clone(),
+            cells: cells.collect(),
+        };
+        Chart {
+            title: format!("Pages {what}: {variant}"),
+            caption: format!("Pages that each thread {what} in each area, {variant}, {seed}."),
+            drawing: Drawing::Heat(heat),
+            is_pictured: false,
+        }
+    };
+    [chart("touched", |heat| heat.touched), chart("scanned", |heat| heat.scanned)]
+}
