@@ -144,9 +144,9 @@ impl Files {
         }
         let contents = contents()?;
         for (ending, output) in &self.files {
-            let bytes = contents.of(*ending)?;
+            let text = contents.of(*ending)?;
             let mut file = output.create()?;
-            file.write_all(&bytes).with_context(|| output.path().display().to_string())?;
+            file.write_all(text.as_bytes()).with_context(|| output.path().display().to_string())?;
             file.finish()?;
             terminal::say(format_args!("wrote {}", output.path().display()));
         }
@@ -155,14 +155,19 @@ impl Files {
 }
 
 impl Contents {
-    fn of(&self, ending: Ending) -> Result<Vec<u8>, Failure> {
-        Ok(match ending {
-            Ending::Html => html::page(&self.page).context("the report")?.into_bytes(),
-            Ending::Md => markdown::page(&self.page).into_bytes(),
-            Ending::Csv => self.page.data.csv().context("the table")?,
-            Ending::Json => format!("{}\n", self.json).into_bytes(),
-            Ending::Conf => self.conf.clone().unwrap_or_default().into_bytes(),
-        })
+    /// The text of a file, in which nothing foreign is obeyed where it is printed.
+    fn of(&self, ending: Ending) -> Result<String, Failure> {
+        let text = match ending {
+            Ending::Html => html::page(&self.page).context("the report")?,
+            Ending::Md => markdown::page(&self.page),
+            Ending::Csv => {
+                let table = self.page.data.csv().context("the table")?;
+                String::from_utf8_lossy(&table).into_owned()
+            }
+            Ending::Json => format!("{}\n", self.json),
+            Ending::Conf => self.conf.clone().unwrap_or_default(),
+        };
+        Ok(terminal::harmless(&text).into_owned())
     }
 }
 

@@ -45,6 +45,11 @@ mod tests {
             let sum: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
             assert!(list.contains(&format!("{sum}  {name}\n")), "{name}: {sum}");
             assert!(!text.contains("</script"), "{name} ends the element that it is in");
+            // Characters that a terminal would not show are spelled in files that are written, and a hash is of what is there.
+            let is_shown = |letter: char| {
+                matches!(letter, '\n' | ' '..='~') || !letter.is_ascii() && letter.escape_debug().count() == 1
+            };
+            assert!(text.chars().all(is_shown), "{name} has characters that are not shown");
         }
     }
 }
