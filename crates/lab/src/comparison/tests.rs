@@ -160,7 +160,7 @@ fn what_could_not_happen_is_told_from_counters() {
         let machine = crate::scenario::load_machine(&scenario.machine).unwrap();
         let run = scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap();
         let mut record = Record::new(String::new(), &run, &Outcome::default());
-        for name in ["pgscan_direct", "numa_pte_updates", "hugepages-64kB/stats/anon_fault_alloc"] {
+        for name in ["pgscan_file", "numa_pte_updates", "hugepages-64kB/stats/anon_fault_alloc"] {
             record.counters.insert(name.into(), count);
         }
         record
