@@ -148,9 +148,10 @@ impl SocketStreams {
         (self.received, self.references, self.misses) = (0, 0, 0);
     }
 
-    /// Percentage of misses among cache references.
+    /// Percentage of misses among cache references. Where nearly all of the pages' miss, the background's are among them.
     pub fn miss_rate(&self) -> f64 {
-        self.spec.background_miss + 100.0 * self.misses as f64 / self.references.max(1) as f64
+        let of_pages = 100.0 * self.misses as f64 / self.references.max(1) as f64;
+        (self.spec.background_miss + of_pages).min(100.0)
     }
 
     /// Copies into or out of a block; pages that have left the cache take longer.

@@ -52,3 +52,14 @@ impl Scenario {
         }
     }
 }
+
+/// Pages of which every use misses leave no references for misses of something else.
+#[test]
+fn no_more_misses_than_references() {
+    let mut scenario = Scenario::load("sctp_stream_many");
+    let Workload::SocketStream(streams) = &mut scenario.workload else { panic!("a stream") };
+    (streams.pairs, streams.milliseconds, streams.background_miss) = (1, 2, 100.0);
+    let machine = load_machine("qemu-4n");
+    let outcome = run(&scenario.run("6.19", &machine, &BTreeMap::new())).unwrap();
+    assert_eq!(outcome.get(metric::CACHE_MISS), Some(100.0));
+}

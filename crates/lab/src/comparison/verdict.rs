@@ -252,9 +252,7 @@ impl Idle {
         };
         match series {
             // Reclaim of a memory cgroup at its limit is in these, and not in pgscan_direct (`shrink_inactive_list`).
-            "reclaim" => {
-                is_one_of(&[Event::PgscanAnon, Event::PgscanFile]).then_some(Idle::NothingReclaimed)
-            }
+            "reclaim" => is_one_of(&[Event::PgscanAnon, Event::PgscanFile]).then_some(Idle::NothingReclaimed),
             "numa" => {
                 is_one_of(&[Event::NumaPteUpdates, Event::NumaHintFaults]).then_some(Idle::NothingScanned)
             }
