@@ -113,7 +113,7 @@ fn chart(policies: &[Policy], points: &[Point]) -> Chart {
     let caption =
         "Part of the accesses that find their page not in memory, by how much memory there is. Lower is better."
             .into();
-    Chart { title: "Miss ratio".into(), caption, drawing, is_pictured: true }
+    Chart { title: "Miss ratio".into(), caption, drawing }
 }
 
 /// A clap value parser for the name of a policy.

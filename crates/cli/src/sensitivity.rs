@@ -125,7 +125,7 @@ fn charts(question: &Question, answers: &[Sensitivity]) -> Vec<Chart> {
             "How far the {title} moves with each assumption at the low and at the high end of its range, all others as they are."
         );
         let drawing = Drawing::Spans(Spans { axis, spans });
-        Chart { title, caption, drawing, is_pictured: true }
+        Chart { title, caption, drawing }
     };
     question
         .variants

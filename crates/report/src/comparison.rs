@@ -80,7 +80,7 @@ impl Compared<'_> {
         parts.extend(self.notes.iter().cloned().map(Part::Text));
         let others =
             shown.metrics.iter().filter(|metric| judged.is_none_or(|judged| judged.name != metric.name));
-        parts.extend(others.map(|metric| Part::Chart(Chart { is_pictured: false, ..spans(shown, metric) })));
+        parts.extend(others.map(|metric| Part::Chart(spans(shown, metric))));
         let all = Shown::all(self.comparison, &self.comparison.metrics);
         parts.push(Part::Table(figures(&all)));
         Section { title: "What differs".into(), parts }
@@ -98,7 +98,7 @@ impl Compared<'_> {
             "CPU seconds of all CPUs by what they were spent on, idle left out{}.",
             if seeds > 1 { format!(", means of {seeds} seeds") } else { String::new() }
         );
-        stacked("Busy CPU time by category", caption, stacks, Picture::Part)
+        stacked("Busy CPU time by category", caption, stacks)
     }
 
     /// CPU time of each program, where there are several.
@@ -112,7 +112,7 @@ impl Compared<'_> {
         let mut stacks: Vec<Stack> = stacks.collect();
         stacks.sort_by(|a, b| a.name.split(',').next().cmp(&b.name.split(',').next()));
         let caption = format!("CPU seconds while the threads of each program ran, {}.", self.first_seed());
-        stacked("Busy CPU time of each program", caption, stacks, Picture::Apart).into_iter().collect()
+        stacked("Busy CPU time of each program", caption, stacks).into_iter().collect()
     }
 
     /// The first record of each variant that is shown.
@@ -164,7 +164,7 @@ impl Compared<'_> {
         };
         let caption =
             format!("{title} over virtual time, {}; at most {SAMPLES} samples a line.", self.first_seed());
-        Chart { title, caption, drawing: Drawing::Lines(drawing), is_pictured: false }
+        Chart { title, caption, drawing: Drawing::Lines(drawing) }
     }
 
     /// For each histogram, which part of all was slower than a time.
@@ -191,7 +191,7 @@ impl Compared<'_> {
                 "Histogram {name}, {}: which part of what was recorded took longer than the time below. Further down and further left is better.",
                 self.first_seed()
             );
-            Chart { title: name.into(), caption, drawing: Drawing::Lines(drawing), is_pictured: false }
+            Chart { title: name.into(), caption, drawing: Drawing::Lines(drawing) }
         };
         lines.into_iter().map(chart).collect()
     }
@@ -206,13 +206,6 @@ impl Compared<'_> {
     }
 }
 
-/// Whether a chart is part of a page's picture.
-#[derive(Clone, Copy, PartialEq)]
-enum Picture {
-    Part,
-    Apart,
-}
-
 /// CPU seconds without idle ones.
 fn busy(cpu_seconds: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let idle = mm::Category::Idle.name();
@@ -221,14 +214,13 @@ fn busy(cpu_seconds: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 }
 
 /// Bars of CPU seconds; none if there are no seconds.
-fn stacked(title: &str, caption: String, stacks: Vec<Stack>, picture: Picture) -> Option<Chart> {
+fn stacked(title: &str, caption: String, stacks: Vec<Stack>) -> Option<Chart> {
     let has_time = stacks.iter().any(|stack| !stack.parts.is_empty());
     let axis = Axis { title: "CPU time".into(), measure: Measure::Seconds, scale: Scale::Linear };
     has_time.then(|| Chart {
         title: title.into(),
         caption,
         drawing: Drawing::Stacks(Stacks { axis, stacks }),
-        is_pictured: picture == Picture::Part,
     })
 }
 
@@ -269,7 +261,6 @@ fn spans(shown: &Shown, metric: &Metric) -> Chart {
         title: metric.label.into(),
         caption: format!("{}: {}. {}.", metric.label, metric.description, better(metric)),
         drawing: Drawing::Spans(Spans { axis, spans: shown.variants.iter().filter_map(span).collect() }),
-        is_pictured: true,
     }
 }
 
@@ -387,7 +378,6 @@ fn heat_of(variant: &str, record: &Record, seed: &str) -> [Chart; 2] {
             title: format!("Pages {what}: {variant}"),
             caption: format!("Pages that each thread {what} in each area, {variant}, {seed}."),
             drawing: Drawing::Heat(heat),
-            is_pictured: false,
         }
     };
     [chart("touched", |heat| heat.touched), chart("scanned", |heat| heat.scanned)]

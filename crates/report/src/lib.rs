@@ -1,4 +1,4 @@
-//! What people look at: charts, pages, pictures and tables made of what the lab found. Nothing is decided here.
+//! What people look at: charts, pages and tables made of what the lab found. Nothing is decided here.
 //!
 //! ```text
 //!   lab: Comparison, Record ─► comparison.rs ─┐

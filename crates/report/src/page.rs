@@ -1,5 +1,5 @@
-//! A page: what a command found, in the order in which people read it, before anybody knows whether it becomes HTML, Markdown, a picture
-//! or a table.
+//! A page: what a command found, in the order in which people read it, before anybody knows whether it becomes HTML, Markdown or
+//! a table.
 
 use crate::chart::Chart;
 
@@ -92,11 +92,6 @@ impl Page {
             Part::Chart(chart) => Some(chart),
             Part::Text(_) | Part::Table(_) | Part::Code { .. } => None,
         })
-    }
-
-    /// The charts that the page is as a picture.
-    pub fn pictured(&self) -> Vec<&Chart> {
-        self.charts().filter(|chart| chart.is_pictured).collect()
     }
 }
 

@@ -61,14 +61,8 @@ fn drawings() -> Vec<Drawing> {
 }
 
 fn page() -> Page {
-    let chart = |drawing| {
-        Part::Chart(Chart {
-            title: "A & <b>".into(),
-            caption: "What it shows".into(),
-            drawing,
-            is_pictured: true,
-        })
-    };
+    let chart =
+        |drawing| Part::Chart(Chart { title: "A & <b>".into(), caption: "What it shows".into(), drawing });
     let cell = Cell { text: "5".into(), note: "+5 %".into(), tone: Tone::Good };
     let table = Table {
         caption: "All".into(),

@@ -200,7 +200,7 @@ fn chart(records: &[Record]) -> Chart {
         lines: variants(records).into_iter().map(line).collect(),
     });
     let caption = format!("{title}; means over seeds with their 95 % intervals. Higher is better.");
-    Chart { title, caption, drawing, is_pictured: true }
+    Chart { title, caption, drawing }
 }
 
 fn outcome(control: &Control) -> String {

@@ -121,7 +121,6 @@ fn shares(answer: &Answer) -> Chart {
             answer.points.len()
         ),
         drawing: Drawing::Spans(Spans { axis, spans: answer.effects.iter().map(span).collect() }),
-        is_pictured: true,
     }
 }
 

@@ -26,7 +26,7 @@ pub use lines::{Line, Lines, Point};
 pub use spans::{Span, Spans};
 pub use stacks::{Stack, Stacks};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The language that specifications are in.
 const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v6.json";
@@ -41,8 +41,6 @@ pub struct Chart {
     /// What it shows and how to read it, for those who look and for those who cannot.
     pub caption: String,
     pub drawing: Drawing,
-    /// Whether it is part of the picture that a page is as SVG or PNG.
-    pub is_pictured: bool,
 }
 
 /// What is drawn.
@@ -57,32 +55,18 @@ pub enum Drawing {
 impl Chart {
     /// The Vega-Lite specification.
     pub fn spec(&self) -> Value {
-        let mut spec = self.body();
-        spec.insert("$schema".into(), SCHEMA.into());
-        spec.insert("config".into(), config());
-        Value::Object(spec)
-    }
-
-    /// What it draws, without what all charts have.
-    fn body(&self) -> Map<String, Value> {
-        let body = match &self.drawing {
+        let mut spec = match &self.drawing {
             Drawing::Lines(lines) => lines.spec(),
             Drawing::Spans(spans) => spans.spec(),
             Drawing::Stacks(stacks) => stacks.spec(),
             Drawing::Heat(heat) => heat.spec(),
         };
-        let Value::Object(mut body) = body else { return Map::new() };
-        body.insert("title".into(), self.title.as_str().into());
-        body.insert("description".into(), self.caption.as_str().into());
-        body
+        spec["$schema"] = SCHEMA.into();
+        spec["config"] = config();
+        spec["title"] = self.title.as_str().into();
+        spec["description"] = self.caption.as_str().into();
+        spec
     }
-}
-
-/// One specification of several charts, below each other.
-pub fn below_each_other<'a>(charts: impl IntoIterator<Item = &'a Chart>) -> Value {
-    let bodies: Vec<Value> = charts.into_iter().map(|chart| Value::Object(chart.body())).collect();
-    let resolve = json!({ "scale": { "color": "independent", "strokeDash": "independent", "strokeWidth": "independent" } });
-    json!({ "$schema": SCHEMA, "config": config(), "vconcat": bodies, "spacing": 36, "resolve": resolve })
 }
 
 /// What all charts look like.

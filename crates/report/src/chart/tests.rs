@@ -33,7 +33,7 @@ proptest! {
             y_ends: None,
             lines: vec![Line { name: "a".into(), points: points.collect() }],
         };
-        let chart = Chart { title: "t".into(), caption: "c".into(), drawing: Drawing::Lines(lines), is_pictured: true };
+        let chart = Chart { title: "t".into(), caption: "c".into(), drawing: Drawing::Lines(lines) };
         let spec = chart.spec();
         let fits = |value: &&f64| value.is_finite() && (scale == Scale::Linear || **value > 0.0);
         prop_assert_eq!(spec["layer"][0]["data"]["values"].as_array().unwrap().len(), values.iter().filter(fits).count());
