@@ -411,13 +411,13 @@ pub fn brackets(method: Method) -> Option<&'static str> {
 /// What is said of results of a single seed.
 pub const ONE_SEED: &str = "one seed: no intervals and no significance; give --seeds 5 or more (recorded mappings: as many as there are recordings)";
 
-/// Each of some names once.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    names.fold(Vec::new(), |mut all, name| {
-        if !all.contains(&name) {
-            all.push(name);
+/// Each of those that are equal once.
+fn distinct<'a, T: PartialEq + ?Sized>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+    all.fold(Vec::new(), |mut distinct, one| {
+        if !distinct.contains(&one) {
+            distinct.push(one);
         }
-        all
+        distinct
     })
 }
 

@@ -171,16 +171,16 @@ impl Contents {
     }
 }
 
-/// A page of tables, each with its title. The first is what other programs get.
-pub fn tables(title: &str, grids: &[(&str, &Grid)]) -> Page {
+/// A page of `front` and then tables, each with its title. The first table is what other programs get.
+pub fn tables(title: &str, front: Vec<Section>, grids: &[(&str, &Grid)]) -> Page {
     let parts: Vec<(&str, Table)> = grids.iter().map(|(title, grid)| (*title, grid.on_page(""))).collect();
     let data = parts.first().map(|(_, table)| Data::from(table)).unwrap_or_default();
     let section = |(title, table): (&str, Table)| {
         let caption = title.to_string();
         Section { title: title.into(), parts: vec![Part::Table(Table { caption, ..table })] }
     };
-    let mut sections: Vec<Section> = parts.into_iter().map(section).collect();
-    sections.push(again(Path::new("")).section(&[], &[], &[]));
+    let again = again(Path::new("")).section(&[], &[], &[]);
+    let sections = front.into_iter().chain(parts.into_iter().map(section)).chain([again]).collect();
     Page { title: title.into(), sections, data, ..Page::default() }
 }
 

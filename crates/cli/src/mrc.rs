@@ -177,15 +177,14 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         rulers::write_parquet(directory, &trace, &runner::program(), &sequence, arguments.sample, &points)?;
     }
     files.write(|| {
-        let page = page(lead, &[chart(&policies, &points)], &grid, &points);
+        let page = page(lead, chart(&policies, &points), &grid, &points);
         Ok(Contents { page, json: json::text(&view)?, conf: None })
     })
 }
 
 /// The curves, the table, and all points.
-fn page(lead: String, charts: &[Chart], grid: &Grid, points: &[Point]) -> Page {
-    let mut parts: Vec<Part> = charts.iter().cloned().map(Part::Chart).collect();
-    parts.push(Part::Table(grid.on_page("Miss ratios")));
+fn page(lead: String, chart: Chart, grid: &Grid, points: &[Point]) -> Page {
+    let parts = vec![Part::Chart(chart), Part::Table(grid.on_page("Miss ratios"))];
     let mut data = Data::of(&["policy", "size_pages", "miss_ratio", "miss_ratio_low", "miss_ratio_high"]);
     for point in points {
         let bound = |bound: Option<f64>| bound.map_or(String::new(), |bound| bound.to_string());

@@ -96,7 +96,8 @@ fn page(publication: &Publication, report: &Report) -> Page {
     let summary = summary(report);
     let mut titled: Vec<(&str, &Grid)> = vec![("How far predictions are off", &summary)];
     titled.extend(grids.iter().map(|(title, grid)| (title.as_str(), grid)));
-    let page = tables(&format!("{}, predicted and published", publication.mechanism.name()), &titled);
+    let page =
+        tables(&format!("{}, predicted and published", publication.mechanism.name()), Vec::new(), &titled);
     let mut data = Data::of(&["table", "row", "cell", "published", "predicted", "error", "direction"]);
     for table in &report.tables {
         let row = |cell: &Cell| cell_row(cell).into_iter().map(|entry| entry.text);

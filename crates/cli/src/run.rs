@@ -149,8 +149,7 @@ fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) 
     let compared = Compared { comparison: &comparison, records, notes: &[] };
     let table = Part::Table(grid(records).on_page("Metrics, CPU time and counters"));
     let said = format!("{}{}", notes(records), nothing_done(records));
-    let said = said.lines().filter(|line| !line.is_empty()).map(|line| Part::Text(line.into()));
-    let figures = Section { title: "Figures".into(), parts: said.chain([table]).collect() };
+    let figures = Section { title: "Figures".into(), parts: Part::lines(&said).chain([table]).collect() };
     let mut sections = compared.course();
     sections.push(figures);
     sections.push(again.section(records, &[&experiment.scenario], &[&experiment.machine]));

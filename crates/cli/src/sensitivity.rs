@@ -87,15 +87,12 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         false => terminal::print(&told.render())?,
     }
     files.write(|| {
-        let mut page = tables("Sensitivity", &[("What assumptions move", &told.grid)]);
         let parts = charts(&question, &answers).into_iter().map(Part::Chart).collect();
-        page.sections.insert(0, Section { title: "How far results reach".into(), parts });
-        let page = Page { title: format!("What {} rests on", view.scenario), lead: told.head, ..page };
-        Ok(Contents {
-            page: Page { verdict: told.still.into_iter().collect(), ..page },
-            json: json::text(&view)?,
-            conf: None,
-        })
+        let front = vec![Section { title: "How far results reach".into(), parts }];
+        let title = format!("What {} rests on", view.scenario);
+        let page = tables(&title, front, &[("What assumptions move", &told.grid)]);
+        let page = Page { lead: told.head, verdict: told.still.into_iter().collect(), ..page };
+        Ok(Contents { page, json: json::text(&view)?, conf: None })
     })
 }
 

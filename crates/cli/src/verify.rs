@@ -281,7 +281,7 @@ fn page(mechanism: Mechanism, report: &Report, verdict: &Verdict, qemu: bool) ->
         cases(report).into_iter().map(|case| (case, of_case(report, case))).collect();
     grids.extend(of_causes(report).map(|grid| ("What explains differences", grid)));
     let titled: Vec<(&str, &Grid)> = grids.iter().map(|(title, grid)| (*title, grid)).collect();
-    let page = tables(&format!("{}, the twin and the kernel", mechanism.name()), &titled);
+    let page = tables(&format!("{}, the twin and the kernel", mechanism.name()), Vec::new(), &titled);
     let mut said = vec![verdict.sentence()];
     said.extend(report.cases.map(of_cases));
     said.extend(report.notes.iter().cloned());

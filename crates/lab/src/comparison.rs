@@ -200,7 +200,7 @@ impl Comparison {
 }
 
 /// The scenarios of arms, each once.
-fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
+pub fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
     let mut scenarios: Vec<&Scenario> = Vec::new();
     for Arm { scenario, .. } in arms {
         if scenarios.iter().all(|other| other.name != scenario.name) {

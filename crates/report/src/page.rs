@@ -73,6 +73,13 @@ pub struct Data {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Part {
+    /// The lines of a text, those that are empty left out.
+    pub fn lines(text: &str) -> impl Iterator<Item = Part> {
+        text.lines().filter(|line| !line.is_empty()).map(|line| Part::Text(line.into()))
+    }
+}
+
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
         Cell { text, ..Cell::default() }

@@ -1,12 +1,10 @@
 //! A comparison as a page: the sentences that are printed, and what the report makes of it.
 
 use super::sentences;
-use lab::comparison::Comparison;
 use lab::comparison::shown::Shown;
+use lab::comparison::{Comparison, scenarios};
 use lab::experiment::varied::Arm;
 use lab::results::Record;
-use lab::scenario::Scenario;
-use machine::Profile;
 use report::again::Again;
 use report::comparison::Compared;
 use report::{Data, Page, Part, Section};
@@ -23,12 +21,12 @@ pub fn of(comparison: &Comparison, notes: &str, runs: &Runs) -> Page {
     let below = below_the_table(comparison);
     let compared = Compared { comparison, records: runs.records, notes: &below };
     let mut sections = compared.sections();
-    let notes = notes.lines().filter(|line| !line.is_empty()).map(|line| Part::Text(line.into()));
-    let notes: Vec<Part> = notes.collect();
+    let notes: Vec<Part> = Part::lines(notes).collect();
     if !notes.is_empty() {
         sections.push(Section { title: "What to know about these runs".into(), parts: notes });
     }
-    sections.push(runs.again.section(runs.records, &scenarios(runs.arms), &machines(runs.arms)));
+    let machines = super::distinct(runs.arms.iter().map(|arm| &arm.machine));
+    sections.push(runs.again.section(runs.records, &scenarios(runs.arms), &machines));
     Page { sections, data: compared.data(), ..titled(comparison, &super::description(runs.arms)) }
 }
 
@@ -70,23 +68,4 @@ fn below_the_table(comparison: &Comparison) -> Vec<String> {
     let mut below: Vec<String> = sentences::left_out(&shown).into_iter().collect();
     below.push(sentences::legend(comparison));
     below
-}
-
-/// The scenarios of arms, each once.
-fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
-    distinct(arms.iter().map(|arm| &arm.scenario))
-}
-
-/// The machines of arms, each once.
-fn machines(arms: &[Arm]) -> Vec<&Profile> {
-    distinct(arms.iter().map(|arm| &arm.machine))
-}
-
-fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
-    all.fold(Vec::new(), |mut distinct, one| {
-        if !distinct.contains(&one) {
-            distinct.push(one);
-        }
-        distinct
-    })
 }

@@ -98,8 +98,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     files.write(|| {
         let words = findings.iter().map(sentence).chain(controls.iter().map(outcome));
-        let mut page = tables("Study equilibrium", &[("Scenarios and variants", &grid)]);
-        page.sections.insert(0, charts(&runs[LONGEST]));
+        let front = vec![charts(&runs[LONGEST])];
+        let page = tables("Study equilibrium", front, &[("Scenarios and variants", &grid)]);
         let page = Page { lead: heading, verdict: words.collect(), ..page };
         Ok(Contents { page, json: json::text(&view)?, conf: None })
     })

@@ -58,7 +58,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         false => terminal::print(&format!("{heading}\n\n{}\n{LEGEND}", grid.render()))?,
     }
     files.write(|| {
-        let page = tables("Study pid-filter", &[("Against numa-base", &grid)]);
+        let page = tables("Study pid-filter", Vec::new(), &[("Against numa-base", &grid)]);
         let verdict = LEGEND.lines().map(String::from).collect();
         Ok(Contents { page: Page { lead: heading, verdict, ..page }, json: json::text(&view)?, conf: None })
     })

@@ -55,34 +55,20 @@ pub fn render(answer: &Answer) -> String {
 /// The answer as a page.
 pub fn page(answer: &Answer) -> Page {
     let of = &answer.recommendation;
-    let (gains, effects, points) = (gains(answer), effects(answer), points(answer));
-    let mut page = tables(
-        "Which settings",
-        &[("All points", &points), ("What the choice does", &gains), ("Which settings matter", &effects)],
-    );
-    page.data = all_points(answer);
-    if let Some(costs) = costs_table(of) {
-        page.sections.insert(
-            2,
-            Section {
-                title: "What it costs".into(),
-                parts: vec![Part::Table(costs.on_page("Metrics that get worse"))],
-            },
-        );
-    }
-    page.sections.insert(
-        0,
-        Section {
-            title: "How much of the differences each setting makes".into(),
-            parts: vec![Part::Chart(shares(answer))],
-        },
-    );
+    let (gains, effects, points, costs) = (gains(answer), effects(answer), points(answer), costs_table(of));
+    let mut front = vec![Section {
+        title: "How much of the differences each setting makes".into(),
+        parts: vec![Part::Chart(shares(answer))],
+    }];
     if !of.chosen.is_empty() {
         let code = Part::Code { title: "Commands".into(), text: on_real_machine(answer) };
-        page.sections.insert(1, Section { title: "On a real machine".into(), parts: vec![code] });
+        front.push(Section { title: "On a real machine".into(), parts: vec![code] });
     }
+    let mut grids = vec![("All points", &points), ("What the choice does", &gains)];
+    grids.extend(costs.as_ref().map(|costs| ("What it costs", costs)));
+    grids.push(("Which settings matter", &effects));
     let verdict = verdict(answer).lines().chain(fleet(answer).lines()).map(String::from).collect();
-    Page { verdict, ..page }
+    Page { verdict, data: all_points(answer), ..tables("Which settings", front, &grids) }
 }
 
 /// The points, as they are.
