@@ -347,19 +347,16 @@ impl BlockIo {
         let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, page, write)?;
         // Hint faults have a cost of their own, which was charged.
         let was_hint = system.mm.counters().get(Event::NumaHintFaults) > hints;
-        let id = match touch {
+        let of_swap = match touch {
             Touch::Mapped => return Ok(None),
             Touch::Minor if was_hint => return Ok(None),
-            Touch::Minor => {
-                let cost = system.machine.costs.page_fault;
-                system.machine.work(cpu, Category::PageFault, cost);
-                return Ok(None);
-            }
-            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => id,
+            Touch::Minor => None,
+            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => Some(id),
             Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
         };
         let cost = system.machine.costs.page_fault;
         system.machine.work(cpu, Category::PageFault, cost);
+        let Some(id) = of_swap else { return Ok(None) };
         self.submit_swap_reads(system, cpu);
         Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
     }

@@ -202,7 +202,16 @@ impl ProgramSpec {
             ProgramSpec::KernelBuild(_) | ProgramSpec::SysbenchReadOnly(_) | ProgramSpec::StockLevel(_) => {
                 true
             }
-            _ => false,
+            ProgramSpec::Memcached(_)
+            | ProgramSpec::Numa01(_)
+            | ProgramSpec::Numa02(_)
+            | ProgramSpec::PinMove(_)
+            | ProgramSpec::Sharing(_)
+            | ProgramSpec::HotSet(_)
+            | ProgramSpec::Kernbench(_)
+            | ProgramSpec::Samples(_)
+            | ProgramSpec::KernelThread(_)
+            | ProgramSpec::TouchOnce(_) => false,
         }
     }
 

@@ -43,13 +43,10 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
 }
 
 fn of_numa(mut workload: Table) -> Option<Table> {
-    let begins_on = |thread: &Value| thread.get("cpu").cloned();
-    let beside = |name: &str, kind: &str, key: &str, of: &Value| {
-        let program = table([("kind", Some(kind.into()))]).as_table().cloned().map(|mut program| {
-            program.extend(of.get(key).map(|value| (key.to_string(), value.clone())));
-            Value::Table(program)
-        });
-        table([("name", Some(name.into())), ("begins_on_cpu", begins_on(of)), ("program", program)])
+    let beside = |name: &str, kind: &str, key: &'static str, of: &Value| {
+        let program = table([("kind", Some(kind.into())), (key, of.get(key).cloned())]);
+        let cpu = of.get("cpu").cloned();
+        table([("name", Some(name.into())), ("begins_on_cpu", cpu), ("program", Some(program))])
     };
     let kernel_thread = workload.remove("kernel_thread");
     let lru_add = workload.remove("lru_add");

@@ -235,13 +235,9 @@ impl HostPrograms {
                 let expected = format!("the device that has the files of program {}", program.name);
                 return Err(WrongValue::new("files", "absent", expected));
             }
-            if program.begins_on.is_some() && program.begins_on_cpu.is_some() {
+            if let (Some(_), Some(cpu)) = (program.begins_on, program.begins_on_cpu) {
                 let expected = "nothing beside `begins_on`: either of them";
-                return Err(WrongValue::new(
-                    of("begins_on_cpu"),
-                    program.begins_on_cpu.unwrap_or(0),
-                    expected,
-                ));
+                return Err(WrongValue::new(of("begins_on_cpu"), cpu, expected));
             }
         }
         Ok(())
