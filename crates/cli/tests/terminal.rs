@@ -246,30 +246,9 @@ fn with_hostile_text(place: &Path, text: &str) -> Vec<Vec<OsString>> {
     cases.push(vec!["run", "pool.toml", "--write", &write_to]);
     cases.push(vec!["run", "pool.toml", "--write", &set]);
     for trace in [&ids, &no_ids] {
-        cases.push(vec![
-            "mrc",
-            trace,
-            "--format",
-            "ids",
-            "--policies",
-            "lru",
-            "--force",
-            "-o",
-            &report,
-            "-o",
-            &words,
-        ]);
-        cases.push(vec![
-            "mrc",
-            trace,
-            "--format",
-            "ids",
-            "--policies",
-            "lru",
-            "--results",
-            &results,
-            "--json",
-        ]);
+        let curve = ["mrc", trace, "--format", "ids", "--policies", "lru"];
+        cases.push([&curve[..], &["--force", "-o", &report, "-o", &words]].concat());
+        cases.push([&curve[..], &["--results", &results, "--json"]].concat());
         cases.push(vec!["mrc", trace, "--format", "csv"]);
         cases.push(vec!["mrc", trace, "--format", text]);
         cases.push(vec!["mrc", trace, "--policies", text]);
