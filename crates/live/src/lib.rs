@@ -11,6 +11,7 @@
 //! [`verify`] compares the twin with the running kernel, with recordings, and with kernels that [`qemu`] boots.
 
 mod checksums;
+pub mod doctor;
 mod notice;
 pub mod places;
 pub mod proc;

@@ -11,16 +11,22 @@
 //! | `/proc/pagetypeinfo` | [`parse_pagetypeinfo`] | free blocks by migratetype too; pageblocks by migratetype |
 //! | `/proc/vmstat` | [`parse_vmstat`] | counters |
 //! | `/proc/meminfo` | [`parse_meminfo`] | amounts of memory |
+//! | `/proc/pressure/*` | [`parse_pressure`] | time that tasks waited for memory, devices, CPUs |
+//! | `/proc/swaps` | [`parse_swaps`] | swap areas |
 
 mod buddyinfo;
 mod meminfo;
 mod pagetypeinfo;
+mod pressure;
+mod swaps;
 mod vmstat;
 mod zoneinfo;
 
 pub use buddyinfo::{FreeBlocks, parse_buddyinfo};
 pub use meminfo::parse_meminfo;
 pub use pagetypeinfo::{MigratetypeFreeBlocks, PageTypes, Pageblocks, parse_pagetypeinfo};
+pub use pressure::parse_pressure;
+pub use swaps::{SwapArea, parse_swaps};
 pub use vmstat::parse_vmstat;
 pub use zoneinfo::{Pageset, Zone, ZoneInfo, parse_zoneinfo};
 

@@ -152,3 +152,26 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn pressure_is_a_total_by_line() {
+    let text = "some avg10=0.12 avg60=0.00 avg300=0.00 total=5070678\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=4834801\n";
+    let totals = parse_pressure(text).unwrap();
+    assert_eq!((totals["some"], totals["full"]), (5_070_678, 4_834_801));
+    let error = parse_pressure("some avg10=0.12\n").unwrap_err();
+    assert!(error.line == 1 && error.problem.contains("total=N"), "{error}");
+    assert!(parse_pressure("some total=-1\n").is_err());
+}
+
+#[test]
+fn swap_areas_have_a_size_and_what_is_used() {
+    let text = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 1048572 5120 100\n/swap (deleted) file 64 0 -2\n";
+    let areas = parse_swaps(text).unwrap();
+    let told: Vec<_> = areas
+        .iter()
+        .map(|area| (area.name.as_str(), area.size_kib, area.used_kib, area.is_memory()))
+        .collect();
+    assert_eq!(told, [("/dev/zram0", 1_048_572, 5120, true), ("/swap", 64, 0, false)]);
+    assert_eq!(parse_swaps("").unwrap(), []);
+    assert_eq!(parse_swaps("head\n/dev/sda2 partition all 0 -2\n").unwrap_err().line, 2);
+}
