@@ -6,7 +6,7 @@ mod page;
 mod sentences;
 mod threshold;
 
-pub use sentences::NOTHING_DONE;
+pub use sentences::{NOTHING_DONE, verdict};
 
 use crate::arguments::{self, Asked, ScenarioArguments, SweepArguments};
 use crate::completion;

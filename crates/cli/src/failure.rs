@@ -9,6 +9,7 @@ use lab::results::ResultsError;
 use lab::rulers::{CurveError, SequenceError};
 use lab::scenario::ScenarioError;
 use lab::sweep::SweepError;
+use live::doctor::SavedError;
 use live::qemu::QemuError;
 use live::record::RecordError;
 use live::rollback::GuardError;
@@ -121,6 +122,14 @@ impl Origin {
         }
     }
 
+    /// A directory that is not one of ours, or not there, is what was asked for; a disk that is full is not.
+    fn of_saved(error: &SavedError) -> Origin {
+        match error {
+            SavedError::Damaged { .. } | SavedError::Exists(_) | SavedError::Io { .. } => Origin::Input,
+            SavedError::Output(error) => Origin::of_output(error),
+        }
+    }
+
     fn of_sweep(error: &SweepError) -> Origin {
         match error {
             SweepError::Experiment(error) => Origin::of_experiment(error),
@@ -204,6 +213,7 @@ failures! {
     ResultsError => Origin::of_results,
     ExperimentError => Origin::of_experiment,
     OutputError => Origin::of_output,
+    SavedError => Origin::of_saved,
     RecordError => Origin::of_recording,
 }
 

@@ -47,8 +47,8 @@ pub fn text<T: Document>(content: &T) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use crate::{
-        calibrate, compare, explain, kernel, list, mrc, published, record, results, run, sensitivity, study,
-        sweep, verify,
+        calibrate, compare, doctor, explain, kernel, list, mrc, published, record, results, run, sensitivity,
+        study, sweep, verify,
     };
     use lab::sweep::file::SweepFile;
     use schemars::generate::SchemaSettings;
@@ -102,6 +102,7 @@ mod tests {
             ),
             schema::<kernel::Kernels>("mmtwin kernel list --json: kernel trees that were added as variants"),
             schema::<compare::Comparisons>("mmtwin compare A.json B.json --json: two documents as two sides"),
+            schema::<doctor::View>("mmtwin doctor --json: what is wrong with a machine's memory manager"),
             schema::<explain::View>("mmtwin explain --json: what moved a metric between two kernels"),
             schema::<list::Lists>("mmtwin list --json: what there is"),
             schema::<mrc::View>("mmtwin mrc --json: miss-ratio curves"),

@@ -12,6 +12,7 @@ mod arguments;
 mod calibrate;
 mod compare;
 mod completion;
+mod doctor;
 mod explain;
 mod failure;
 mod files;
@@ -61,6 +62,7 @@ Examples:
   mmtwin compare speedometer                  a browser benchmark with and without large folios
   mmtwin explain kbuild --from 6.6 --to 6.12  which change between two kernels moved build time
   mmtwin sweep fleet.toml                     which value to choose, its gain and its price
+  mmtwin doctor                               what is wrong on this machine, and what acts on it
   mmtwin kernel add my-patch --tree ~/linux   a kernel tree as a variant
   mmtwin record -o build.parquet -- make -j2  page allocator events of a command (root)
   mmtwin replay build.parquet                 the same allocations in the twin
@@ -81,6 +83,7 @@ enum Command {
     Compare(compare::Arguments),
     Explain(explain::Arguments),
     Sweep(sweep::Arguments),
+    Doctor(doctor::Arguments),
     Kernel(kernel::Arguments),
     Published(published::Arguments),
     Calibrate(calibrate::Arguments),
@@ -146,6 +149,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
         Command::Sweep(arguments) => sweep::execute(&arguments),
+        Command::Doctor(arguments) => doctor::execute(&arguments),
         Command::Kernel(arguments) => kernel::execute(&arguments),
         Command::DecideRun(arguments) => kernel::process::execute(&arguments),
         Command::DecideDiff(arguments) => kernel::diff::execute_child(&arguments),

@@ -6,7 +6,7 @@
 //!                                                     └ --dry-run    └ --shard: a part of them
 //! ```
 
-mod asked;
+pub mod asked;
 mod dry_run;
 mod report;
 

@@ -8,14 +8,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A directory with a scenario that runs for milliseconds, its machine and a trace of four accesses.
+/// A directory with a scenario that runs for milliseconds, its machine, a trace of four accesses and a saved tree without files.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("tree")).unwrap();
     for (name, content) in [
         ("tiny.toml", include_str!("cmd/compare.in/tiny.toml")),
         ("machine.toml", include_str!("cmd/compare.in/machine.toml")),
         ("pool.toml", include_str!("cmd/hugetlb.in/pool.toml")),
         ("trace", "1\n2\n1\n3\n"),
+        ("tree/doctor.toml", include_str!("../../../data/doctor/swap-6.12/doctor.toml")),
     ] {
         fs::write(place.path().join(name), content).unwrap();
     }
@@ -45,7 +47,7 @@ fn redirected(place: &Path, arguments: &[&str], streams: &str) -> Output {
 }
 
 /// Every command that prints to stdout, and its exit code.
-const PRINTING: [(&[&str], i32); 17] = [
+const PRINTING: [(&[&str], i32); 19] = [
     (&["--help"], 0),
     (&["--version"], 0),
     (&["help", "run"], 0),
@@ -63,6 +65,8 @@ const PRINTING: [(&[&str], i32); 17] = [
     (&["mrc", "trace", "--format", "ids", "--policies", "lru", "--json"], 0),
     (&["verify", "hugetlb", "--recorded"], 0),
     (&["verify", "hugetlb", "--recorded", "--json"], 0),
+    (&["doctor", "--from", "tree"], 0),
+    (&["doctor", "--from", "tree", "--json"], 0),
 ];
 
 /// Commands that fail before they print anything.
