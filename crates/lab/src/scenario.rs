@@ -204,13 +204,13 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
     "speedometer", "chromium-table", "chromium-chart", "chromium-editor", "redis-snapshot", "jvm-growth", "kbuild-folios",
-    "shared-host",
+    "shared-host", "app-launches",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
     "intel-2s-224", "intel-2s-128", "spr-server", "icl-server", "csl-server", "cml-desktop", "cfl-desktop",
     "e7-8895-8s", "milan-vm-252", "epyc-7k62-32g", "epyc-7k62-vm", "i7-9700", "numa-256", "tiered-2n",
-    "ampere-altra", "ampere-altra-16k", "ampere-altra-64k", "qemu-2n", "qemu-4n", "host-2s-224",
+    "ampere-altra", "ampere-altra-16k", "ampere-altra-64k", "qemu-2n", "qemu-4n", "host-2s-224", "phone-8g",
 );
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -234,10 +234,21 @@ fn program_keys() -> impl Strategy<Value = String> {
             "kind = \"memcached\", threads = {threads}, memory_mib = {mib}, value_bytes = {bytes}, key_bytes = 16, set_ns = {set}"
         )
     });
+    let apps = (1..6u32, 1..6u64, 2..60u64, 1..40u64, 1..40u64, 500..20_000u64).prop_map(
+        |(apps, rounds, memory, file, framework, compute)| {
+            let (share, compute) = ("{ value = 0.4, source = \"drawn\" }", figure(compute));
+            format!(
+                "kind = \"app-launches\", apps = {apps}, rounds = {rounds}, interval_milliseconds = 20, memory_mib = {memory}, \
+                 file_mib = {file}, framework_mib = {framework}, needed_share = {share}, other_share = {share}, write_share = {share}, \
+                 compute_ns = {compute}"
+            )
+        },
+    );
     let background = prop_oneof![
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
         (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
+        apps,
     ];
     prop_oneof![
         4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,

@@ -86,6 +86,8 @@ pub(crate) struct BlockIo {
     request: Vec<FolioId>,
     completions: BinaryHeap<Reverse<(Time, Completion)>>,
     costs: PagingCosts,
+    /// Pages of which a fault has started reading, and which are touched once more when they are read ([`Touch::Retry`]).
+    retries: Vec<(MmId, Vpn)>,
     /// What threads will read and write next.
     foresight: Foresight,
     /// Bytes read from the device of files since [`Self::start_measuring`].
@@ -127,6 +129,7 @@ impl BlockIo {
             request: Vec::new(),
             completions: BinaryHeap::new(),
             costs: system.machine.costs.paging(),
+            retries: Vec::new(),
             foresight: Foresight::default(),
             file_bytes_read: 0,
             flushers: Flushers::default(),
@@ -335,30 +338,63 @@ impl BlockIo {
         Ok(throttled)
     }
 
-    /// Touches a page of anonymous memory. Returns until when the task waits for it, if it must.
+    /// Touches a page of memory. Returns until when the task waits for it, if it must.
     pub fn touch(
         &mut self,
         system: &mut System,
         cpu: Cpu,
-        (mm, page): (MmId, Vpn),
+        place: (MmId, Vpn),
         write: bool,
     ) -> Result<Option<Time>, OutOfMemory> {
-        let hints = system.mm.counters().get(Event::NumaHintFaults);
-        let touch = system.mm.enter(&mut system.machine, cpu).touch(mm, page, write)?;
-        // Hint faults have a cost of their own, which was charged.
-        let was_hint = system.mm.counters().get(Event::NumaHintFaults) > hints;
-        let of_swap = match touch {
-            Touch::Mapped => return Ok(None),
-            Touch::Minor if was_hint => return Ok(None),
-            Touch::Minor => None,
-            Touch::ReadSwap(id) | Touch::AwaitSwap(id) => Some(id),
-            Touch::ReadFile(_) | Touch::Retry(_) => unreachable!("regions are anonymous"),
-        };
-        let cost = system.machine.costs.page_fault;
-        system.machine.work(cpu, Category::PageFault, cost);
-        let Some(id) = of_swap else { return Ok(None) };
-        self.submit_swap_reads(system, cpu);
-        Ok(system.mm.parts.lrus.is_locked(id).then(|| self.filled_at[id.index()]))
+        let (mm, page) = place;
+        let mut is_retried = self.take_retry(place);
+        loop {
+            let hints = system.mm.counters().get(Event::NumaHintFaults);
+            let mut kernel = system.mm.enter(&mut system.machine, cpu);
+            let touch = match is_retried {
+                true => kernel.retry_touch(mm, page, write)?,
+                false => kernel.touch(mm, page, write)?,
+            };
+            // Hint faults have a cost of their own, which was charged.
+            let was_hint = system.mm.counters().get(Event::NumaHintFaults) > hints;
+            let folio = match touch {
+                Touch::Mapped => return Ok(None),
+                Touch::Minor if was_hint => return Ok(None),
+                // Somebody else may be reading the page of a file.
+                Touch::Minor => system.mm.parts.address_spaces.pte(mm, page).folio(),
+                Touch::ReadSwap(id) | Touch::AwaitSwap(id) | Touch::ReadFile(id) | Touch::Retry(id) => {
+                    Some(id)
+                }
+            };
+            // Both attempts are one fault.
+            if !is_retried {
+                let cost = system.machine.costs.page_fault;
+                system.machine.work(cpu, Category::PageFault, cost);
+            }
+            self.submit_swap_reads(system, cpu);
+            self.submit_reads(system, cpu);
+            let read = folio.filter(|&id| system.mm.parts.lrus.is_locked(id));
+            let waits = read.map(|id| self.filled_at[id.index()]);
+            is_retried = matches!(touch, Touch::Retry(_));
+            if !is_retried {
+                return Ok(waits);
+            }
+            if waits.is_some() {
+                self.retries.push(place);
+                return Ok(waits);
+            }
+        }
+    }
+
+    /// Whether a task that waits has to touch a page once more then.
+    pub fn is_retried(&self, place: (MmId, Vpn)) -> bool {
+        self.retries.contains(&place)
+    }
+
+    /// Whether this touch is a retry. Who comes first to a page that several wait for takes the place of the first.
+    fn take_retry(&mut self, place: (MmId, Vpn)) -> bool {
+        let found = self.retries.iter().position(|of| *of == place);
+        found.map(|at| self.retries.swap_remove(at)).is_some()
     }
 
     /// Frees pages of a process, as by `madvise(MADV_DONTNEED)`.
@@ -369,7 +405,8 @@ impl BlockIo {
     }
 
     /// Frees all memory of a process that ends. Returns how many pages that were.
-    pub fn exit(&self, system: &mut System, cpu: Cpu, mm: MmId) -> u64 {
+    pub fn exit(&mut self, system: &mut System, cpu: Cpu, mm: MmId) -> u64 {
+        self.retries.retain(|(of, _)| *of != mm);
         let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
         let unmap = freed.cost(&system.machine.costs);
         system.machine.work(cpu, Category::PageFree, unmap);

@@ -2,7 +2,8 @@
 //! of a program that has touched it and sleeps.
 
 use crate::keys::{Bounds, MILLISECONDS};
-use crate::tasks::{Extent, Listed, Operation, Process};
+use crate::tasks::{Extent, Operation, Own, OwnSpec, Process};
+use rand_pcg::Pcg64Mcg;
 
 /// Bounds of pages that are touched once.
 const PAGES: Bounds = Bounds::new(0.0, 1e9, "pages that one process touches");
@@ -16,11 +17,11 @@ crate::keys! {
     }
 }
 
-impl KernelThread {
-    pub(crate) fn start(self) -> Listed {
+impl OwnSpec for KernelThread {
+    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Own {
         let nanoseconds = self.milliseconds.saturating_mul(1_000_000);
         let process = Process { of_kernel: true, ..Process::default() };
-        Listed { process, operations: vec![Operation::SystemCalls { nanoseconds }], stays: false }
+        Own::of_list(process, vec![Operation::SystemCalls { nanoseconds }])
     }
 }
 
@@ -34,12 +35,14 @@ crate::keys! {
     }
 }
 
-impl TouchOnce {
-    pub(crate) fn start(self) -> Listed {
+impl OwnSpec for TouchOnce {
+    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Own {
         // A VMA is never empty.
         let process = Process { areas: vec![self.pages.max(1)], ..Process::default() };
         let touch =
             Operation::Access { area: 0, first: 0, pages: self.pages, write: true, extent: Extent::Nothing };
-        Listed { process, operations: vec![touch], stays: true }
+        let mut own = Own::of_list(process, vec![touch]);
+        own.layout.stays = true;
+        own
     }
 }

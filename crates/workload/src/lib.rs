@@ -60,6 +60,7 @@ macro_rules! kinds {
 }
 
 pub mod access;
+pub mod app_launches;
 pub mod background;
 pub mod content_hash;
 #[cfg(test)]

@@ -4,12 +4,14 @@
 //!   demand::Demand      files and memory that a program needs again and again ┐
 //!                                                                             ├─► Operation of a thread
 //!   threads::Program    which thread uses which memory, and how               ┤
-//!   background          threads of the kernel, memory that was touched once   ┘
+//!   background          threads of the kernel, memory that was touched once   ┤
+//!   app_launches        apps of a phone, one in front at a time               ┘
 //! ```
 //!
 //! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
 //! What an operation costs, who waits and what else happens is up to the kernel and the machine.
 
+use crate::app_launches::AppLaunches;
 use crate::background;
 use crate::demand::groups::{AccessGroups, Object};
 use crate::demand::kernel_build::RecordedBuild;
@@ -84,6 +86,8 @@ pub struct Process {
     pub group: u32,
     /// Length in pages of each area of private anonymous memory.
     pub areas: Vec<u64>,
+    /// Files of the program that the process maps to load from, each whole, as areas behind those of `areas`: executables, libraries.
+    pub mapped_files: Vec<u32>,
     /// Whether there are gaps between the areas; the kernel merges adjacent VMAs.
     pub apart: bool,
     /// Whether the first thread touches all memory before it starts the others.
@@ -133,6 +137,8 @@ crate::kinds! {
         "kernel-thread" KernelThread(background::KernelThread),
         /// Memory that was touched once and stays.
         "touch-once" TouchOnce(background::TouchOnce),
+        /// Apps of a phone, of which a user opens one after the other.
+        "app-launches" AppLaunches(AppLaunches),
     }
 }
 
@@ -154,7 +160,13 @@ impl From<threads::ProgramSpec> for ProgramSpec {
 enum Family {
     Demand(DemandSpec),
     Threads(threads::ProgramSpec),
-    Listed(Listed),
+    Own(Box<dyn OwnSpec>),
+}
+
+/// A program with a file of its own.
+pub(crate) trait OwnSpec {
+    /// Starts it; `random` gives each thread a random stream of its own.
+    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Own;
 }
 
 impl ProgramSpec {
@@ -172,8 +184,9 @@ impl ProgramSpec {
             ProgramSpec::HotSet(spec) => Family::Threads(threads::ProgramSpec::HotSet(spec)),
             ProgramSpec::Kernbench(spec) => Family::Threads(threads::ProgramSpec::Kernbench(spec)),
             ProgramSpec::Samples(spec) => Family::Threads(threads::ProgramSpec::Samples(spec)),
-            ProgramSpec::KernelThread(spec) => Family::Listed(spec.start()),
-            ProgramSpec::TouchOnce(spec) => Family::Listed(spec.start()),
+            ProgramSpec::KernelThread(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::TouchOnce(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
         }
     }
 
@@ -182,7 +195,7 @@ impl ProgramSpec {
         match self.family() {
             Family::Demand(spec) => spec.check(),
             Family::Threads(spec) => spec.check(),
-            Family::Listed(_) => Ok(()),
+            Family::Own(_) => Ok(()),
         }
     }
 
@@ -191,7 +204,7 @@ impl ProgramSpec {
     pub fn threads(&self) -> Option<threads::ProgramSpec> {
         match self.family() {
             Family::Threads(spec) => Some(spec),
-            Family::Demand(_) | Family::Listed(_) => None,
+            Family::Demand(_) | Family::Own(_) => None,
         }
     }
 
@@ -199,9 +212,10 @@ impl ProgramSpec {
     pub fn uses_files(&self) -> bool {
         match self {
             ProgramSpec::Groups(spec) => spec.groups.iter().any(|group| group.object == Object::File),
-            ProgramSpec::KernelBuild(_) | ProgramSpec::SysbenchReadOnly(_) | ProgramSpec::StockLevel(_) => {
-                true
-            }
+            ProgramSpec::KernelBuild(_)
+            | ProgramSpec::SysbenchReadOnly(_)
+            | ProgramSpec::StockLevel(_)
+            | ProgramSpec::AppLaunches(_) => true,
             ProgramSpec::Memcached(_)
             | ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
@@ -234,6 +248,7 @@ impl ProgramSpec {
             ProgramSpec::Sharing(spec) => spec.figures_mut(),
             ProgramSpec::HotSet(spec) => spec.figures_mut(),
             ProgramSpec::Kernbench(spec) => spec.figures_mut(),
+            ProgramSpec::AppLaunches(spec) => spec.figures_mut(),
             ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
             | ProgramSpec::PinMove(_)
@@ -248,19 +263,39 @@ impl ProgramSpec {
         Ok(match self.family() {
             Family::Demand(spec) => Program::of_demand(spec.start(random)?),
             Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
-            Family::Listed(listed) => Program::of_list(listed),
+            Family::Own(spec) => Program::of_own(spec.start(&random)),
         })
     }
 }
 
-/// A program of one thread whose operations are known from the start.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Listed {
-    pub process: Process,
-    /// In the order in which they are done.
-    pub operations: Vec<Operation>,
-    /// See [`Layout::stays`].
-    pub stays: bool,
+/// A program with a file of its own, started.
+pub(crate) struct Own {
+    pub layout: Layout,
+    pub operations: Box<dyn Operations>,
+}
+
+/// What threads do.
+pub(crate) trait Operations {
+    /// The next operation of `thread`; `None` when it is done.
+    fn next(&mut self, thread: usize) -> Option<Operation>;
+}
+
+/// Operations of one thread that are known from the start.
+struct Listed(std::vec::IntoIter<Operation>);
+
+impl Operations for Listed {
+    fn next(&mut self, _thread: usize) -> Option<Operation> {
+        self.0.next()
+    }
+}
+
+impl Own {
+    /// A program of one thread that does `operations` in order and ends.
+    pub fn of_list(process: Process, operations: Vec<Operation>) -> Own {
+        let threads = vec![demand::Thread::of(0)];
+        let layout = Layout { processes: vec![process], threads, ..Layout::default() };
+        Own { layout, operations: Box::new(Listed(operations.into_iter())) }
+    }
 }
 
 /// Who generates the operations.
@@ -271,8 +306,7 @@ enum Generator {
         areas: Vec<u32>,
     },
     Threads(threads::Program),
-    /// Operations that are known from the start, last first.
-    Listed(Vec<Operation>),
+    Own(Box<dyn Operations>),
 }
 
 /// A running program.
@@ -304,7 +338,7 @@ impl Program {
             areas: process.areas.clone(),
             apart: process.apart,
             touched: process.touched,
-            of_kernel: false,
+            ..Process::default()
         };
         let layout = Layout {
             processes: of.processes.iter().map(process).collect(),
@@ -315,11 +349,8 @@ impl Program {
         Program { generator: Generator::Threads(program), layout }
     }
 
-    fn of_list(Listed { process, mut operations, stays }: Listed) -> Program {
-        operations.reverse();
-        let threads = vec![demand::Thread::of(0)];
-        let layout = Layout { processes: vec![process], files: Vec::new(), threads, stays };
-        Program { generator: Generator::Listed(operations), layout }
+    fn of_own(Own { layout, operations }: Own) -> Program {
+        Program { generator: Generator::Own(operations), layout }
     }
 
     /// A program of one thread that writes to files of the kernel, one after the other, at these times in milliseconds after its
@@ -330,7 +361,7 @@ impl Program {
             [sleep, Operation::WriteFile { number }, Operation::TransactionEnd]
         };
         let operations = (0..).zip(milliseconds).flat_map(write).collect();
-        Program::of_list(Listed { operations, ..Listed::default() })
+        Program::of_own(Own::of_list(Process::default(), operations))
     }
 
     pub fn layout(&self) -> &Layout {
@@ -341,7 +372,7 @@ impl Program {
     pub fn queries_per_transaction(&self) -> Option<u32> {
         match &self.generator {
             Generator::Demand { demand, .. } => demand.queries_per_transaction(),
-            Generator::Threads(_) | Generator::Listed(_) => None,
+            Generator::Threads(_) | Generator::Own(_) => None,
         }
     }
 
@@ -356,7 +387,7 @@ impl Program {
         match &self.generator {
             Generator::Demand { .. } => self.is_build(),
             Generator::Threads(program) => program.ends(),
-            Generator::Listed(_) => false,
+            Generator::Own(_) => false,
         }
     }
 
@@ -365,14 +396,14 @@ impl Program {
         match &self.generator {
             Generator::Demand { .. } => true,
             Generator::Threads(program) => program.uses_data(thread),
-            Generator::Listed(_) => false,
+            Generator::Own(_) => false,
         }
     }
 
     /// A caveat to print with the results.
     pub fn note(&self) -> Option<&str> {
         match &self.generator {
-            Generator::Demand { .. } | Generator::Listed(_) => None,
+            Generator::Demand { .. } | Generator::Own(_) => None,
             Generator::Threads(program) => program.note(),
         }
     }
@@ -383,7 +414,7 @@ impl Program {
         match &mut self.generator {
             Generator::Demand { demand, areas } => Some(of_demand(demand.next(thread)?, areas)),
             Generator::Threads(program) => Some(of_threads(program.next(thread, now)?)),
-            Generator::Listed(operations) => operations.pop(),
+            Generator::Own(operations) => operations.next(thread),
         }
     }
 }

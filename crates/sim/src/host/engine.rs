@@ -601,7 +601,9 @@ impl<'s> Host<'s> {
         }
         for page in span.pages.clone() {
             let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
-            self.threads[thread].span.pages.start = page + 1;
+            if waits.is_none() || !self.io.is_retried((mm, page)) {
+                self.threads[thread].span.pages.start = page + 1;
+            }
             if let Some(until) = waits {
                 return Ok(Progress::Waits(until));
             }

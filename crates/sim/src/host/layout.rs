@@ -12,10 +12,12 @@
 //! scanned, so no thread ever faults there. Since 6.7 it is what a pass scans by force once the rest is done:
 //! a useless pass in each sequence, as recordings of 6.12.95 show.
 
+use super::threads::OpenFiles;
 use crate::System;
 use crate::mapping::{SPAN, map, map_apart, map_behind, pages_of};
 use machine::Cpu;
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::readahead::FAULT_AROUND_BYTES;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use workload::tasks::Process;
@@ -81,6 +83,15 @@ pub(super) fn map_areas_alone(system: &mut System, mm: MmId, process: &Process) 
     let areas = map_areas(system, mm, process);
     let touches = if process.touched { areas.clone() } else { Vec::new() };
     Mapped { areas, touches, ..Mapped::default() }
+}
+
+/// Maps a file whole, to load from it, as the dynamic linker maps code. Pages are read ahead and mapped around faults.
+pub(super) fn map_file(system: &mut System, mm: MmId, file: &OpenFiles) -> Range<Vpn> {
+    system.mm.parts.map_through(file.descriptor(0), FAULT_AROUND_BYTES);
+    let flags = VmFlags::READ.or(VmFlags::EXEC);
+    let start =
+        system.mm.enter(&mut system.machine, Cpu(0)).mmap(mm, file.pages, Backing::File(file.id, 0), flags);
+    start..start + file.pages
 }
 
 fn map_areas(system: &mut System, mm: MmId, process: &Process) -> Vec<Range<Vpn>> {

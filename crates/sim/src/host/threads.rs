@@ -142,6 +142,8 @@ pub(super) struct Process {
 /// A file and the descriptors that threads have opened.
 pub(super) struct OpenFiles {
     pub id: FileId,
+    /// Its length.
+    pub pages: u64,
     /// One for all threads, or one per thread.
     descriptors: Vec<OpenFileId>,
 }
@@ -345,7 +347,10 @@ impl Beginnings {
             Some(layout) => layout.map(system, mm, (process, own.alive), |end| scheduler.chance(end)),
             None => layout::map_areas_alone(system, mm, process),
         };
+        let files = process.mapped_files.iter().map(|&file| &running.files[file as usize]);
+        let mapped_files = files.map(|file| layout::map_file(system, mm, file));
         (own.data, own.areas) = (mapped.data, mapped.areas);
+        own.areas.extend(mapped_files);
         let threads = self.threads[first_thread..].iter_mut().filter(|thread| thread.process == number);
         threads.zip(mapped.stacks).for_each(|(thread, stack)| thread.stack = Some(stack));
         let mut touches = mapped.touches;
@@ -394,7 +399,7 @@ fn open_files(system: &mut System, large_folios: bool, layout: &Layout) -> Vec<O
             system.mm.fadvise(open, file.advice);
             open
         };
-        OpenFiles { id, descriptors: (0..descriptors).map(open).collect() }
+        OpenFiles { id, pages: pages.into(), descriptors: (0..descriptors).map(open).collect() }
     };
     layout.files.iter().map(file).collect()
 }

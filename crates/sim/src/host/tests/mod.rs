@@ -88,6 +88,41 @@ fn programs_of_both_families_run_side_by_side() {
     assert!((rate - outcome.get(metric::SCORE).unwrap()).abs() < 1e-6 * rate);
 }
 
+/// Three apps that need all of their memory and files, 4 and 2 MiB, and of a framework of 6 MiB at each of two launches.
+fn apps(keys: &str) -> String {
+    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
+    let (all, none, some) = (figure(1.0), figure(0.0), figure(200.0));
+    format!(
+        "[[programs]]\nname = 'apps'\nstart_milliseconds = 600\n{keys}\n[programs.program]\nkind = 'app-launches'\napps = 3\n\
+         rounds = 2\ninterval_milliseconds = 100\nmemory_mib = 4\nfile_mib = 2\nframework_mib = 6\nneeded_share = {all}\n\
+         other_share = {none}\nwrite_share = {none}\ncompute_ns = {some}\n"
+    )
+}
+
+#[test]
+fn mapped_files_are_read_once_where_they_fit() {
+    let outcome = outcome_of("6.12", &[], &apps(""));
+    assert_eq!(outcome.programs[0].transactions, 6);
+    let read = outcome.get(metric::FILE_READ_RATE).unwrap() * 1e6 * outcome.get(metric::ELAPSED).unwrap();
+    let all = f64::from(3 * 2 + 6) * f64::from(1 << 20);
+    assert!((read - all).abs() < 1.0, "{read} of {all}");
+    // A fault for each page of memory; those of files map what is there around them.
+    let (memory, files) = (3 * 4 * 256, 3 * (2 + 6) * 256);
+    let faults = outcome.counters.get(Event::Pgfault);
+    assert!((memory + files / 16..memory + files / 8).contains(&faults), "{faults}");
+    assert!(outcome.counters.get(Event::Pgmajfault) > 0);
+    assert_eq!(outcome.counters.get(Event::WorkingsetRefaultFile), 0);
+}
+
+#[test]
+fn mapped_files_come_back_where_they_do_not_fit() {
+    let outcome =
+        outcome_of("6.12", &[], &format!("{}{}", GROUP.replace("64", "12"), apps("cgroup = 'small'")));
+    assert_eq!(outcome.programs[0].transactions, 6);
+    assert!(outcome.counters.get(Event::WorkingsetRefaultFile) > 0);
+    assert!(outcome.counters.get(Event::WorkingsetRefaultAnon) > 0);
+}
+
 #[test]
 fn equal_runs_are_equal() {
     let programs = format!("{}{}", reader("files", 64, ""), streams(""));
