@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod explain;
 pub mod pid_filter;
 pub mod published;
+pub mod reclaim;
 pub mod results;
 pub mod rulers;
 pub mod scenario;

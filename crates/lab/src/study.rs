@@ -27,7 +27,13 @@ impl Study {
         question: "on which kernels does NUMA balancing starve memory that no thread faulted in lately?",
         scenarios: &[pid_filter::SCENARIO],
     };
-    pub const ALL: [Study; 2] = [Study::EQUILIBRIUM, Study::PID_FILTER];
+    /// What the mechanisms of reclaim give.
+    pub const RECLAIM: Study = Study {
+        name: "reclaim",
+        question: "what does each mechanism of the multi-gen LRU give and cost, and where is the classic LRU ahead?",
+        scenarios: &[],
+    };
+    pub const ALL: [Study; 3] = [Study::EQUILIBRIUM, Study::PID_FILTER, Study::RECLAIM];
 
     /// The study with this name.
     pub fn find(name: &str) -> Option<Study> {

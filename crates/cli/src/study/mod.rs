@@ -2,6 +2,7 @@
 
 pub mod equilibrium;
 pub mod pid_filter;
+pub mod reclaim;
 
 use crate::arguments::{SweepArguments, SystemArguments};
 use crate::completion;
@@ -25,6 +26,10 @@ pid-filter: on which kernels does NUMA balancing starve VMAs in which no thread 
 fault recently? A table over sharing, threads and run time compares each kernel with one that scans
 everything. All of it takes half an hour of CPU time.
 
+reclaim: what does each mechanism of the multi-gen LRU give and cost, on which demand is the classic
+LRU ahead, and what did each release change? Seven demands, every set of five mechanisms, both LRUs
+of each release whose reclaim differs. All of it takes an hour of CPU time.
+
 Runs whose results are already stored are reused.
 What is there already is not run again.
 
@@ -33,9 +38,11 @@ Examples:
   mmtwin study equilibrium --seeds 3 --json
   mmtwin study equilibrium --machine ampere-altra-16k
   mmtwin study pid-filter
-  mmtwin study pid-filter --only late-4 --seeds 3")]
+  mmtwin study pid-filter --only late-4 --seeds 3
+  mmtwin study reclaim -o reclaim.html
+  mmtwin study reclaim --only build --seeds 2")]
 pub struct Arguments {
-    /// The study: equilibrium or pid-filter
+    /// The study: equilibrium, pid-filter or reclaim
     #[arg(add = completion::studies())]
     study: String,
 
@@ -45,7 +52,7 @@ pub struct Arguments {
     #[command(flatten)]
     gone: GoneArguments,
 
-    /// Only rows of pid-filter whose name, SHARING-THREADS-SECONDSs, contains TEXT
+    /// Only rows of pid-filter (SHARING-THREADS-SECONDSs) or demands of reclaim whose name contains TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
@@ -62,9 +69,16 @@ impl Arguments {
     }
 
     /// Applies `--machine` and `--set` to the experiment of one arm.
-    fn asked(&self, experiment: Experiment) -> Result<Experiment, Failure> {
-        let machine = self.system.profile(&experiment.scenario.machine)?;
-        Ok(Experiment { machine, changes: self.system.changes()?, ..experiment })
+    fn asked(&self, mut experiment: Experiment) -> Result<Experiment, Failure> {
+        experiment.machine = self.system.profile(&experiment.scenario.machine)?;
+        let changes = self.system.changes()?;
+        if let Some(key) = changes.keys().find(|&key| experiment.changes.contains_key(key)) {
+            return Err(Failure::input(format!(
+                "--set {key}: the study compares values of it; leave the option out"
+            )));
+        }
+        experiment.changes.extend(changes);
+        Ok(experiment)
     }
 }
 
@@ -100,6 +114,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     match Study::find(asked) {
         Some(Study::EQUILIBRIUM) => equilibrium::execute(arguments),
         Some(Study::PID_FILTER) => pid_filter::execute(arguments),
+        Some(Study::RECLAIM) => reclaim::execute(arguments),
         _ => {
             let names = Study::ALL.map(|study| study.name);
             Err(Failure::input(format!(
