@@ -135,7 +135,8 @@ pub(super) fn run(boot: &Boot, spec: &KernelBuild) -> Result<Outcome, RunError> 
     let mut outcome = system.outcome(end);
     outcome.set(metric::BUILD_TIME, outcome.virtual_seconds);
     system.settle(SETTLE_SECONDS);
-    outcome.set(metric::PCP_END, system.mm.parts.allocator.pages_in_pagesets() as f64 / 256.0);
+    let allocator = &system.mm.parts.allocator;
+    outcome.set(metric::PCP_END, allocator.page_size().mib_of_pages(allocator.pages_in_pagesets()));
     Ok(outcome)
 }
 

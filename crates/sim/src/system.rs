@@ -389,7 +389,9 @@ impl System {
     }
 
     /// What was measured until `end`, with the metrics that all kinds of runs have.
-    pub fn outcome(&self, end: Time) -> Outcome {
+    pub fn outcome(&mut self, end: Time) -> Outcome {
+        // The end may be a peak.
+        let (pcp, _) = self.look_for_peaks();
         let mut outcome =
             Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
         let spent: Vec<Time> =
@@ -410,7 +412,7 @@ impl System {
         outcome.set(metric::ALLOC_ZONE, counters.pages_from_zone() as f64);
         let mib = |pages: u64| self.mm.parts.allocator.page_size().mib_of_pages(pages);
         outcome.set(metric::PCP_MAX, mib(self.samples.pcp_max));
-        outcome.set(metric::PCP_END, mib(self.mm.parts.allocator.pages_in_pagesets()));
+        outcome.set(metric::PCP_END, mib(pcp));
         outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
         let latencies = self.mm.latencies();
         let slow = &latencies.slow_alloc;

@@ -97,3 +97,16 @@ fn requests_that_get_nothing_are_noted() {
     system.start_measuring(US(0));
     assert!(system.outcome(US(1)).notes.is_empty(), "what was before is not measured");
 }
+
+#[test]
+fn no_end_is_above_its_maximum() {
+    let mut system = system();
+    system.start_measuring(US(0));
+    let request = Request::new(0, MigrateType::Movable, Placement::Local);
+    system.alloc(Cpu(0), &request).expect("memory is free");
+    let outcome = system.outcome(US(1));
+    let of = |metric| outcome.get(metric).expect("every run has it");
+    assert!(of(metric::PCP_END) > 0.0);
+    assert_eq!(of(metric::PCP_MAX), of(metric::PCP_END));
+    assert!(of(metric::MEMORY_MAX) > 0.0);
+}
