@@ -7,7 +7,9 @@ use source_hash::TREES;
 use std::path::Path;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // As it is when the script runs: a checkout that was moved or copied with its target directory keeps the compiled script.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it for build scripts");
+    let root = Path::new(&package).join("../..");
     let sources = "the sources that decide a result, beside crates/lab";
     println!("cargo:rustc-env=MMTWIN_BUILD={}", source_hash::hash(&root).expect(sources));
     // Trees are watched as directories, for new and removed files; of other directories only the listed files
