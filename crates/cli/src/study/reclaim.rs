@@ -107,8 +107,9 @@ fn rows(arguments: &Arguments, plans: Vec<(Demand, Vec<Experiment>)>) -> Result<
 }
 
 const LEGEND: &str = "\
-in percent of the demand's own metric, more is better; of CPU time, more is worse. alone / share: what is lost without the mechanism
-alone / its Shapley share of what all give together. . less than 1 %, or the 95 % interval over seeds has both signs";
+Percent of the demand's own metric (more is better) or of CPU time (more is worse). alone / share: what 6.18 loses without the mechanism
+alone / its Shapley share of what all give together. `.`: less than 1 %, or a 95 % interval over seeds with both signs. 6.1 is its last
+stable version, which has what later releases mended.";
 
 /// A gain in percent, or a dot.
 fn percent(of: Estimate) -> String {
@@ -175,14 +176,14 @@ fn verdict(rows: &[Row]) -> Vec<String> {
         .map(|(at, mechanism)| {
             let alone: Vec<(&str, Estimate)> =
                 rows.iter().map(|row| (row.demand, row.gains[at].alone)).collect();
-            format!("{}: {}.", capitalized(mechanism.name()), counted(&alone, "gives", "costs"))
+            format!("{}: {}.", capitalized(mechanism.name()), counted(&alone, "a gain", "a loss"))
         })
         .collect();
     let against: Vec<(&str, Estimate)> = rows.iter().map(|row| (row.demand, row.against_classic)).collect();
     sentences.push(format!(
         "The multi-gen LRU of {} against the classic one: {}.",
         lab::reclaim::KERNEL,
-        counted(&against, "is ahead", "is behind")
+        counted(&against, "ahead", "behind")
     ));
     let worse = rows.iter().flat_map(|row| {
         let cells = row.releases.iter();
@@ -213,9 +214,13 @@ fn counted(of: &[(&str, Estimate)], more: &str, less: &str) -> String {
     let parts: Vec<String> = parts
         .iter()
         .filter(|(_, list)| !list.is_empty())
-        .map(|(verb, list)| format!("{verb} on {} of {} ({})", list.len(), of.len(), list.join(", ")))
+        .map(|(what, list)| format!("{what} on {} of {} ({})", list.len(), of.len(), list.join(", ")))
         .collect();
-    if parts.is_empty() { "nothing of 1 % or more on any demand".into() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "nothing of 1 % or more beyond chance on any demand".into()
+    } else {
+        parts.join("; ")
+    }
 }
 
 fn capitalized(text: &str) -> String {
