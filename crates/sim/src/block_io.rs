@@ -371,8 +371,10 @@ impl BlockIo {
                 let cost = system.machine.costs.page_fault;
                 system.machine.work(cpu, Category::PageFault, cost);
             }
-            self.submit_swap_reads(system, cpu);
-            self.submit_reads(system, cpu);
+            if touch != Touch::Minor {
+                self.submit_swap_reads(system, cpu);
+                self.submit_reads(system, cpu);
+            }
             let read = folio.filter(|&id| system.mm.parts.lrus.is_locked(id));
             let waits = read.map(|id| self.filled_at[id.index()]);
             is_retried = matches!(touch, Touch::Retry(_));
