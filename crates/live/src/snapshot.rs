@@ -44,6 +44,12 @@ pub fn settings() -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The value in a file: where it lists all values, such as `always [madvise] never`, the one in brackets.
+pub(crate) fn chosen(text: &str) -> &str {
+    let bracketed = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map_or(text, |(word, _)| word)
+}
+
 /// The kernel release, as in `uname -r`.
 pub fn kernel_release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()

@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 
 use mm::sysctl::Setting;
 
+use crate::snapshot::chosen;
+
 use super::condition::Holds;
 use super::observations::{Mechanism, OBSERVATIONS, Observation, Unit, Value};
 use super::rules::{Rule, Severity, names_in, release};
 use super::saved::Samples;
-use super::window::{Window, chosen};
+use super::window::Window;
 
 /// An observation that was made.
 #[derive(Clone, Debug)]
@@ -207,7 +209,7 @@ pub fn show(value: &Value, unit: Unit) -> String {
 /// The value of a setting on this machine.
 fn value_here(window: &Window, setting: &str) -> Option<String> {
     let files = &window.end.files;
-    let at = |path: String| files.text(&path).map(chosen);
+    let at = |path: String| files.text(&path).map(|text| chosen(text).to_string());
     match setting.split_once('/') {
         None => at(format!("proc/sys/{}", setting.replace('.', "/"))),
         Some(("queue", _)) => {

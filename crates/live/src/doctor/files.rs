@@ -170,11 +170,9 @@ impl Files {
             Some((component, rest)) => (component, Some(rest)),
             None => (rest, None),
         };
-        let names = match component.split_once('*') {
-            None => vec![component.to_string()],
-            Some((begin, end)) => directories(&root.join(done), |name| {
-                name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
-            }),
+        let names = match component.contains('*') {
+            false => vec![component.to_string()],
+            true => directories(&root.join(done), |name| is_matched(component, name)),
         };
         for name in names {
             let path = if done.is_empty() { name } else { format!("{done}/{name}") };
@@ -216,6 +214,16 @@ impl Files {
             for name in directories(&root.join(directory), |_| true) {
                 self.cgroups(root, &format!("{directory}/{name}"), depth - 1, read);
             }
+        }
+    }
+}
+
+/// Whether a path, or a part of one, is what a pattern with at most one `*` means.
+pub(super) fn is_matched(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == path,
+        Some((begin, end)) => {
+            path.len() >= begin.len() + end.len() && path.starts_with(begin) && path.ends_with(end)
         }
     }
 }

@@ -15,6 +15,7 @@ mod allocator;
 mod declared;
 mod paging;
 
+use super::files::is_matched;
 use super::window::{State, Window};
 
 pub use declared::OBSERVATIONS;
@@ -199,16 +200,6 @@ impl Observation {
             true if self.is_idle(window) => format!("nothing happened: needs {}", self.needs),
             true => format!("{path} does not say it: needs {}", self.needs),
             false => format!("no {path}: needs {}", self.needs),
-        }
-    }
-}
-
-/// Whether a path is one that a pattern with at most one `*` means.
-fn is_matched(pattern: &str, path: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == path,
-        Some((begin, end)) => {
-            path.len() >= begin.len() + end.len() && path.starts_with(begin) && path.ends_with(end)
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::proc::{
     FreeBlocks, ProcError, SwapArea, Zone, ZoneInfo, parse_buddyinfo, parse_meminfo, parse_pressure,
     parse_swaps, parse_vmstat, parse_zoneinfo,
 };
+use crate::snapshot::chosen;
 
 use super::files::Files;
 use super::saved::{Moment, Samples};
@@ -79,6 +80,8 @@ pub struct Window {
     pub end: State,
     /// The zones at each moment, the first and the last included.
     pub zones: Vec<ZoneInfo>,
+    /// The memory cgroups, of either version.
+    pub cgroups: Vec<Cgroup>,
 }
 
 impl Window {
@@ -87,7 +90,10 @@ impl Window {
         let zones = |moment: &Moment| parse_zoneinfo(moment.files.texts.get("proc/zoneinfo")?).ok();
         let moments = [&samples.begin].into_iter().chain(&samples.between).chain([&samples.end]);
         let zones = moments.filter_map(zones).filter(|zones| !zones.zones.is_empty()).collect();
-        Window { seconds: samples.end.seconds - samples.begin.seconds, begin, end, zones }
+        let seconds = samples.end.seconds - samples.begin.seconds;
+        let mut window = Window { seconds, begin, end, zones, cgroups: Vec::new() };
+        window.cgroups = window.find_cgroups();
+        window
     }
 
     /// The release of the kernel, as `uname -r` has it.
@@ -146,7 +152,7 @@ impl Window {
 
     /// The word in a file at the end: the one in brackets where all are listed.
     pub fn word(&self, path: &str) -> Option<String> {
-        self.end.files.text(path).map(chosen)
+        self.end.files.text(path).map(|text| chosen(text).to_string())
     }
 
     /// The sum of a file of all pools of huge pages, each multiplied by what `of` says of a page of so many KiB.
@@ -179,8 +185,7 @@ impl Window {
         percent(end.saturating_sub(*begin) as f64 * 1e-6, self.seconds)
     }
 
-    /// The memory cgroups, of either version.
-    pub fn cgroups(&self) -> Vec<Cgroup> {
+    fn find_cgroups(&self) -> Vec<Cgroup> {
         const ROOT: &str = "sys/fs/cgroup";
         let paths = self.end.files.texts.keys().filter_map(|path| {
             let (directory, file) = path.strip_prefix(ROOT)?.rsplit_once('/')?;
@@ -227,10 +232,4 @@ pub fn large_zones(zones: &ZoneInfo) -> impl Iterator<Item = &Zone> {
 /// Which part `part` is of `whole`; none of nothing.
 pub fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| 100.0 * part / whole)
-}
-
-/// The word in brackets of a file that lists all of them, or the whole text.
-pub fn chosen(text: &str) -> String {
-    let bracketed = || text.split_once('[')?.1.split_once(']').map(|(word, _)| word);
-    bracketed().unwrap_or(text).to_string()
 }

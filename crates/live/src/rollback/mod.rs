@@ -32,6 +32,7 @@ use tempfile::NamedTempFile;
 
 use crate::notice::say;
 use crate::places::{self, PlaceError};
+use crate::snapshot::chosen;
 use note::{Note, Step};
 
 mod note;
@@ -195,8 +196,7 @@ impl Setting {
 /// one in brackets.
 fn value(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    Ok(chosen.map_or(text.trim(), |(word, _)| word).to_string())
+    Ok(chosen(text.trim()).to_string())
 }
 
 impl TemporaryDirectory {

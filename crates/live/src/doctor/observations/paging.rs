@@ -1,6 +1,7 @@
 //! Observations of reclaim, nodes, folios, swap and cgroups, which are more than a counter.
 
 use crate::doctor::window::{Cgroup, Window, percent};
+use crate::snapshot::chosen;
 
 /// Older kernels have one counter for both kinds of pages.
 const REFAULT_FILE: [&str; 2] = ["workingset_refault_file", "workingset_refault"];
@@ -88,9 +89,9 @@ pub fn process_spread(window: &Window) -> Option<f64> {
 /// Sizes of folios below the huge page, or others, that are not `never`.
 pub fn enabled_sizes(window: &Window) -> Option<f64> {
     let files = window.end.files.between("sys/kernel/mm/transparent_hugepage/hugepages-", "kB/enabled");
-    let modes: Vec<String> = files.map(|(_, text)| crate::doctor::window::chosen(text)).collect();
+    let modes: Vec<&str> = files.map(|(_, text)| chosen(text)).collect();
     let inherits = window.word("sys/kernel/mm/transparent_hugepage/enabled")?;
-    let is_on = |mode: &&String| match mode.as_str() {
+    let is_on = |mode: &&&str| match **mode {
         "inherit" => inherits != "never",
         mode => mode != "never",
     };
@@ -151,7 +152,7 @@ pub fn swap_in_memory(window: &Window) -> Option<f64> {
 
 /// Groups for which something holds; none where no group is seen.
 fn groups(window: &Window, of: fn(&Cgroup) -> bool) -> Option<f64> {
-    let groups = window.cgroups();
+    let groups = &window.cgroups;
     (!groups.is_empty()).then(|| groups.iter().filter(|group| of(group)).count() as f64)
 }
 
@@ -172,8 +173,7 @@ pub fn groups_with_kills(window: &Window) -> Option<f64> {
 }
 
 fn worst(window: &Window, of: impl Fn(&Cgroup) -> f64) -> Option<String> {
-    let groups = window.cgroups();
-    let worst = groups.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
+    let worst = window.cgroups.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
     (of(worst) > 0.0).then(|| worst.path.clone())
 }
 
@@ -188,14 +188,14 @@ pub fn group_most_above_high(window: &Window) -> Option<String> {
 }
 
 pub fn worst_group_pressure(window: &Window) -> Option<f64> {
-    window.cgroups().iter().filter_map(|group| group.full_pressure).reduce(f64::max)
+    window.cgroups.iter().filter_map(|group| group.full_pressure).reduce(f64::max)
 }
 
 /// How near the fullest group with a limit is to it.
 pub fn fullest_group(window: &Window) -> Option<f64> {
-    let groups = window.cgroups();
     let memory = window.mib("MemTotal")? * f64::from(1 << 20);
     // A limit above the machine's memory is none: version 1 writes "none" as a huge number.
-    let limits = groups.iter().filter_map(|group| group.limit).filter(|(_, limit)| (*limit as f64) < memory);
+    let limits =
+        window.cgroups.iter().filter_map(|group| group.limit).filter(|(_, limit)| (*limit as f64) < memory);
     limits.filter_map(|(used, limit)| percent(used as f64, limit as f64)).reduce(f64::max)
 }
