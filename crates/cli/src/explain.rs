@@ -121,9 +121,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut total = Made::default();
     let mut make = |stage: Stage, runs: &[Run]| -> Result<Vec<Record>, Failure> {
         let made = runner::make(runs, &arguments.sweep, &format!("{}: ", stage.name()))?;
-        total.runs += made.runs;
-        total.known += made.known;
-        total.seconds += made.seconds;
+        total.add(made.runs, made.known, made.seconds);
         Ok(made.records)
     };
     let answer = question.answer(&mut make)?;

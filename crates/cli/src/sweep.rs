@@ -162,9 +162,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut make = |stage: Stage, tasks: &[Task]| -> Result<Option<Vec<Measured>>, Failure> {
         let making = Making { sweep: &sweep, arguments, stage, tasks };
         let Watched { result, known, seconds } = making.make()?;
-        total.runs += result.iter().flatten().count();
-        total.known += known;
-        total.seconds += seconds;
+        total.add(result.iter().flatten().count(), known, seconds);
         Ok(result.into_iter().collect())
     };
     let answer = sweep.answer(&mut make)?;

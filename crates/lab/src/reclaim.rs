@@ -7,17 +7,17 @@
 //! ```
 //!
 //! Mechanisms are switched by features of a kernel, page-table walks by a bit of `lru_gen/enabled`. Sets that are the same kernel run
-//! once: the Bloom filter belongs to the walks, and without the PID controller no tier is protected, so tiers change nothing. With
-//! every set there is a run for each order in which mechanisms can be added, so that a share is what a mechanism gives on average
-//! whatever else is there (`explain/shapley.rs`); what is lost without it is what it gives beside all others. Where the two differ,
-//! mechanisms do each other's work, or need each other.
+//! once: the Bloom filter belongs to the walks, and without the PID controller no tier is protected, so tiers change nothing.
+//! Because every set is run, a mechanism's share is what it gives on average over all orders in which mechanisms can be added
+//! (`explain/shapley.rs`); what is lost without it is what it gives beside all others. Where the two differ, mechanisms do each
+//! other's work, or need each other.
 //!
 //! Gains are in the better direction of the demand's first metric; costs are CPU time of the kernel.
 
 use crate::experiment::Experiment;
 use crate::explain::shapley::{self, Players};
 use crate::results::Record;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::ScenarioError;
 use crate::statistics::{Change, Interval, change, mean, mean_interval};
 use mm::Variant;
 use mm::series::RELEASES;
@@ -29,7 +29,9 @@ use std::collections::BTreeMap;
 
 /// The kernel whose mechanisms are switched.
 pub const KERNEL: &str = "6.18";
-/// What is on in `lru_gen/enabled` by default, and without page-table walks.
+/// The setting that chooses the LRU, and whether the multi-gen one walks page tables.
+pub const LRU_GEN: &str = "lru_gen/enabled";
+/// Its default, without page-table walks, and for the classic LRU.
 const ALL_BITS: &str = "7";
 const NO_WALKS: &str = "5";
 const CLASSIC: &str = "0";
@@ -89,6 +91,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    fn new(variant: impl Into<String>, lru_gen: &'static str) -> Kernel {
+        Kernel { variant: variant.into(), lru_gen }
+    }
+
     /// [`KERNEL`] with these mechanisms of [`Mechanism::ALL`] alone.
     fn with(on: Players) -> Kernel {
         let has = |mechanism: Mechanism| on.has(mechanism as usize);
@@ -104,7 +110,7 @@ impl Kernel {
             off.filter_map(|mechanism| Some(format!("{}=off", mechanism.feature()?))).collect();
         let variant =
             if features.is_empty() { KERNEL.into() } else { format!("{KERNEL}:{}", features.join("+")) };
-        Kernel { variant, lru_gen: if walks { ALL_BITS } else { NO_WALKS } }
+        Kernel::new(variant, if walks { ALL_BITS } else { NO_WALKS })
     }
 }
 
@@ -183,10 +189,6 @@ fn sets() -> impl Iterator<Item = (Players, Kernel)> {
 }
 
 impl Demand {
-    pub fn find(name: &str) -> Option<Demand> {
-        DEMANDS.into_iter().find(|demand| demand.name == name)
-    }
-
     /// Its experiments: kernels that have the same `lru_gen/enabled` together; with so many seeds, or the scenario's number.
     pub fn experiments(&self, seeds: Option<u32>) -> Result<Vec<Experiment>, ScenarioError> {
         let mut template = Experiment::of(self.scenario, seeds)?;
@@ -195,9 +197,9 @@ impl Demand {
         {
             (host.warm_milliseconds, host.milliseconds) = (warm, measured);
         }
-        let kernel = |release: &str, lru_gen| Kernel { variant: release.into(), lru_gen };
-        let of_releases =
-            releases().into_iter().flat_map(|release| [ALL_BITS, CLASSIC].map(|bits| kernel(release, bits)));
+        let of_releases = releases()
+            .into_iter()
+            .flat_map(|release| [ALL_BITS, CLASSIC].map(|bits| Kernel::new(release, bits)));
         let mut variants: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         for Kernel { variant, lru_gen } in sets().map(|(_, kernel)| kernel).chain(of_releases) {
             let of = variants.entry(lru_gen).or_default();
@@ -207,7 +209,7 @@ impl Demand {
         }
         let experiment = |(lru_gen, variants): (&'static str, Vec<String>)| {
             let mut experiment = Experiment { variants, ..template.clone() };
-            experiment.changes.insert("lru_gen/enabled".into(), lru_gen.into());
+            experiment.changes.insert(LRU_GEN.into(), lru_gen.into());
             experiment
         };
         Ok(variants.into_iter().map(experiment).collect())
@@ -290,13 +292,13 @@ impl Runs {
         for (experiment, records) in experiments {
             let lru_gen = [ALL_BITS, NO_WALKS, CLASSIC]
                 .into_iter()
-                .find(|bits| experiment.changes.get("lru_gen/enabled").is_some_and(|set| set == bits));
+                .find(|bits| experiment.changes.get(LRU_GEN).is_some_and(|set| set == bits));
             let seeds = experiment.seeds as usize;
             for (variant, records) in experiment.variants.iter().zip(records.chunks(seeds)) {
-                let kernel = Kernel { variant: variant.clone(), lru_gen: lru_gen.unwrap_or(ALL_BITS) };
+                let kernel = Kernel::new(variant.clone(), lru_gen.unwrap_or(ALL_BITS));
                 of.insert(kernel, records.to_vec());
             }
-            metric = metric.or_else(|| judged(&experiment.scenario));
+            metric = metric.or_else(|| experiment.scenario.directed_metrics().next());
         }
         let metric = metric.expect("each demand has a metric that is better or worse");
         Runs { demand, metric, of }
@@ -341,12 +343,13 @@ impl Runs {
     /// What comes of all runs of the demand.
     pub fn row(&self) -> Row {
         let all = Kernel::with(Players::all(Mechanism::ALL.len()));
-        let kernel = |release: &str, lru_gen| Kernel { variant: release.into(), lru_gen };
         let releases = releases();
         let cell = |(at, &release): (usize, &&'static str)| {
-            let both = [ALL_BITS, CLASSIC].map(|bits| kernel(release, bits));
+            let both = [ALL_BITS, CLASSIC].map(|bits| Kernel::new(release, bits));
             let before = at.checked_sub(1).map(|before| releases[before]);
-            let since = |bits| before.map(|before| self.gain(&kernel(before, bits), &kernel(release, bits)));
+            let since = |bits| {
+                before.map(|before| self.gain(&Kernel::new(before, bits), &Kernel::new(release, bits)))
+            };
             ReleaseCell {
                 release,
                 against_classic: self.gain(&both[1], &both[0]),
@@ -364,15 +367,10 @@ impl Runs {
             together,
             costs,
             costs_together,
-            against_classic: self.gain(&kernel(KERNEL, CLASSIC), &all),
+            against_classic: self.gain(&Kernel::new(KERNEL, CLASSIC), &all),
             releases: releases.iter().enumerate().map(cell).collect(),
         }
     }
-}
-
-/// The first metric of a scenario that is better or worse.
-fn judged(scenario: &Scenario) -> Option<Metric> {
-    scenario.directed_metrics().next()
 }
 
 /// A change as a gain: more is better where `sign` is 1, less where it is -1.
@@ -397,7 +395,7 @@ mod tests {
         let kernels: std::collections::BTreeSet<Kernel> = sets().map(|(_, kernel)| kernel).collect();
         // Tiers and the controller: both, no tiers, no controller; walks: with the filter, without it, none; look-around or not.
         assert_eq!(kernels.len(), 3 * 3 * 2);
-        assert_eq!(Kernel::with(Players::all(5)), Kernel { variant: KERNEL.into(), lru_gen: ALL_BITS });
+        assert_eq!(Kernel::with(Players::all(5)), Kernel::new(KERNEL, ALL_BITS));
     }
 
     #[test]
@@ -415,7 +413,7 @@ mod tests {
 
     /// Records of a demand whose score is what `score` says of a kernel.
     fn runs(score: &dyn Fn(&Run) -> f64) -> Runs {
-        let demand = Demand::find("stream-and-hot").unwrap();
+        let demand = DEMANDS[0];
         let of = |experiment: Experiment| {
             let record = |run: Run| {
                 let mut outcome = Outcome::default();
@@ -434,7 +432,7 @@ mod tests {
     fn who_does_the_same_work_shares_it_and_loses_nothing_alone() {
         // Walks or look-around give 100 of 200, both together no more; the classic LRU has 240.
         let score = |run: &Run| {
-            let bits = run.settings["lru_gen/enabled"].as_str();
+            let bits = run.settings[LRU_GEN].as_str();
             let looks = !run.variant.contains("mglru.look_around=off");
             match bits {
                 CLASSIC => 240.0,

@@ -31,7 +31,6 @@ LRU ahead, and what did each release change? Seven demands, every set of five me
 of each release whose reclaim differs. All of it takes an hour of CPU time.
 
 Runs whose results are already stored are reused.
-What is there already is not run again.
 
 Examples:
   mmtwin study equilibrium -o equilibrium.html

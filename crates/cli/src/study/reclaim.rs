@@ -2,6 +2,7 @@
 //! release changed.
 
 use super::{Arguments, Ground};
+use crate::compare::RELEVANT;
 use crate::failure::Failure;
 use crate::files::{Contents, Ending, tables};
 use crate::json;
@@ -9,14 +10,11 @@ use crate::runner::{Made, make};
 use crate::table::Grid;
 use crate::terminal;
 use lab::experiment::Experiment;
-use lab::reclaim::{DEMANDS, Demand, Estimate, Mechanism, Row, Runs, releases};
+use lab::reclaim::{DEMANDS, Demand, Estimate, KERNEL, LRU_GEN, Mechanism, Row, Runs, releases};
 use lab::results::Record;
 use report::Page;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-/// Less than this is no gain: what the model's own figures leave open is larger.
-const RELEVANT: f64 = 0.01;
 
 #[derive(JsonSchema, Serialize)]
 pub struct View<'a> {
@@ -51,7 +49,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         )));
     };
     // Kernels differ in it, and each demand has a machine of its own.
-    ground.settings.remove("lru_gen/enabled");
+    ground.settings.remove(LRU_GEN);
     if arguments.system.machine.is_none() {
         ground.machine = "the machine of each demand".into();
     }
@@ -92,7 +90,7 @@ fn rows(arguments: &Arguments, plans: Vec<(Demand, Vec<Experiment>)>) -> Result<
             runs.extend(experiment.runs()?);
         }
         let made = make(&runs, &arguments.sweep, "")?;
-        all.add(&made);
+        all.add(made.runs, made.known, made.seconds);
         let mut records = made.records.into_iter();
         let of = experiments.into_iter().map(|experiment| {
             let own: Vec<Record> =
@@ -182,7 +180,7 @@ fn verdict(rows: &[Row]) -> Vec<String> {
     let against: Vec<(&str, Estimate)> = rows.iter().map(|row| (row.demand, row.against_classic)).collect();
     sentences.push(format!(
         "The multi-gen LRU of {} against the classic one: {}.",
-        lab::reclaim::KERNEL,
+        KERNEL,
         counted(&against, "ahead", "behind")
     ));
     let worse = rows.iter().flat_map(|row| {
