@@ -7,6 +7,7 @@ use lab::experiment::Experiment;
 use lab::experiment::varied::Varied;
 use lab::scenario::{Scenario, ScenarioError, load_machine};
 use sim::Workload;
+use sim::host::HostEvent;
 use libfuzzer_sys::fuzz_target;
 use machine::Profile;
 use std::collections::BTreeMap;
@@ -17,12 +18,12 @@ const SCENARIO: &str = include_str!("../../crates/cli/tests/cmd/hugetlb.in/pool.
 fuzz_target!(|text: &str| {
     let machine = Profile::parse(MACHINE).expect("a machine");
     let mut scenario = Scenario::parse("pool", SCENARIO).expect("a scenario");
-    let Workload::KernelWrites(pool) = &mut scenario.workload else { unreachable!() };
-    pool.writes.clear();
+    let Workload::Host(pool) = &mut scenario.workload else { unreachable!() };
+    pool.events.clear();
     let mut changes = BTreeMap::new();
     for line in text.lines().take(8) {
         if let Some(write) = line.strip_prefix("write ") {
-            pool.writes.push(write.into());
+            pool.events.push(HostEvent { milliseconds: 0, write: write.into() });
         } else if let Some((key, value)) = line.strip_prefix("set ").and_then(|set| set.split_once('=')) {
             changes.insert(key.trim().to_string(), value.trim().to_string());
         } else if let Some(values) = line.strip_prefix("vary ") {

@@ -11,6 +11,7 @@ use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
 use mm::{Mechanism, Series};
+use sim::host::HostEvent;
 use sim::metric::Metric;
 use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
@@ -277,8 +278,8 @@ impl SystemArguments {
 /// Writes to files in /proc/sys and /sys, and injected allocation failures.
 #[derive(Args)]
 struct WriteArguments {
-    /// Write to a file in /proc/sys or /sys, such as vm.nr_hugepages=1024; may be given several times, in
-    /// order; replaces the scenario's writes
+    /// Let an operator write to a file in /proc/sys or /sys, such as vm.nr_hugepages=1024; may be given
+    /// several times, in order; replaces the scenario's writes, and begins when they would, or when measuring does
     #[arg(long = "write", value_name = "FILE=VALUE", value_parser = parse_write)]
     writes: Vec<String>,
 
@@ -294,7 +295,7 @@ struct WriteArguments {
 
 fn parse_write(text: &str) -> Result<String, String> {
     let expected = "expected FILE=VALUE, for example vm.nr_hugepages=1024";
-    sim::kernel_writes::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
+    sim::host::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
@@ -312,10 +313,13 @@ impl WriteArguments {
             ("--fail-alloc", "fail_page_alloc/nth", self.fail_alloc),
             ("--fail-rate", "fail_page_alloc/ppm", ppm),
         ];
-        if let Workload::KernelWrites(workload) = &mut scenario.workload {
+        if let Workload::Host(host) = &mut scenario.workload {
             if !self.writes.is_empty() {
-                workload.writes = self.writes.clone();
-                scenario.description += &format!("; writes replaced by {}", self.writes.join(", "));
+                let milliseconds =
+                    host.events.first().map_or(host.warm_milliseconds, |first| first.milliseconds);
+                let event = |write: &String| HostEvent { milliseconds, write: write.clone() };
+                host.events = self.writes.iter().map(event).collect();
+                scenario.description += &format!("; writes: {}", self.writes.join(", "));
             }
         } else {
             let write = (!self.writes.is_empty()).then_some("--write");
@@ -323,7 +327,7 @@ impl WriteArguments {
                 || failures.iter().find(|(.., value)| value.is_some()).map(|&(argument, ..)| argument);
             if let Some(argument) = write.or_else(failure) {
                 return Err(Failure::input(format!(
-                    "{argument}: {} is not a scenario of writes to kernel files; it takes one of kind = \"kernel-writes\", such as hugetlb-8s",
+                    "{argument}: {} has no operator; it takes a scenario of kind = \"host\", such as hugetlb-8s",
                     scenario.name
                 )));
             }

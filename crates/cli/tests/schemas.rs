@@ -76,7 +76,7 @@ fn results_list() {
 fn run_with_notes() {
     let document = conforms("run", &["run", "pool.toml", "--write", "vm.nr_hugepages=1000000", "--json"]);
     let note = document["runs"][0]["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("vm.nr_hugepages: 1000000 asked for, "), "{note}");
+    assert!(note.contains(" s: vm.nr_hugepages: 1000000 asked for, "), "{note}");
 }
 
 #[test]

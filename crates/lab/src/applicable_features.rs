@@ -1,7 +1,7 @@
 //! Which features of a kernel can act in a run, for those that a user has set by name.
 //!
 //! ```text
-//!   6.18:hugetlb.…=off   page_fault1    pools of huge pages          no workload of this kind uses them
+//!   6.18:hugetlb.…=off   page_fault1    pools of huge pages          nobody fills one
 //!   6.18:mglru.…=off     fio-zipf       lru_gen/enabled = 0          the classic LRU runs
 //!   6.18:numa.…=on       numa02         kernel.numa_balancing = 0    nothing is scanned
 //! ```
@@ -9,10 +9,9 @@
 //! A setting that means nothing to a workload is refused. A feature is not: one list of variants is compared over many scenarios.
 //! But what cannot act makes two columns equal, so that is said. What a feature needs of other features is `mm`'s to refuse.
 
-use crate::applicable_settings::{why_subsystem_unused, why_unused};
-use mm::SETTINGS;
+use crate::applicable_settings::why_subsystem_unused;
 use mm::Settings;
-use mm::sysctl::Subsystem;
+use mm::sysctl::{Subsystem, is_of_pools};
 use sim::{Run, Workload, name_and_features};
 
 /// The part of the memory manager that features of a mechanism are about.
@@ -33,12 +32,8 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     let mut settings = Settings::new(run.machine.page_size);
     // The run was checked, so each is one that it takes.
     run.settings.iter().for_each(|(name, value)| drop(settings.set(name, value)));
-    let kind = run.workload.kind();
     match mechanism {
-        // Other workloads have pools only if they are filled at boot.
-        "hugetlb" if !has_pools(run) => {
-            why_unused(Subsystem::HugetlbPools, &["kernel-writes"], "hugetlb-8s", kind)
-        }
+        "hugetlb" if !has_pools(run) => Some(NO_POOLS.into()),
         "hugetlb" => None,
         "mglru" if !settings.lru_gen.enabled => Some("lru_gen/enabled = 0, so the classic LRU runs".into()),
         "numa" if run.machine.topology().nodes == 1 => Some("the machine has one node".into()),
@@ -49,19 +44,12 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
     }
 }
 
+const NO_POOLS: &str = "there are no pools of huge pages, which boot (hugepages-2048kB/boot) or a write fills, as in scenario hugetlb-8s";
+
 /// Whether huge pages are taken at boot or by an operator.
 fn has_pools(run: &Run) -> bool {
-    let is_of_pools = |name: &str| match SETTINGS.iter().find(|setting| setting.name == name) {
-        Some(setting) => setting.acts_on == Subsystem::HugetlbPools,
-        // Files of single pools are no settings.
-        None => name.contains("hugepages"),
-    };
-    let written = match &run.workload {
-        Workload::Host(host) => host.events.as_slice(),
-        _ => &[],
-    };
-    let mut files = written.iter().filter_map(|event| event.write.split_once('=')).map(|(file, _)| file);
-    run.settings.keys().any(|name| is_of_pools(name)) || files.any(|file| is_of_pools(file.trim()))
+    let by_writes = matches!(&run.workload, Workload::Host(host) if host.writes_to_pools());
+    by_writes || run.settings.keys().any(|name| is_of_pools(name))
 }
 
 /// A sentence for each feature that was set by name and changes nothing in some of the runs.

@@ -3,7 +3,6 @@
 //! ```text
 //!   kbuild, page-fault,     allocate and free pages            zones
 //!   socket-stream, replay
-//!   kernel-writes           resize pools of huge pages         zones, TLB flushes, failing allocations
 //!   mappings, long-running, fault in address spaces            zones, folio sizes, compaction, reclaim,
 //!   host                                                       and further ones for each kind
 //! ```
@@ -42,13 +41,9 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Demotion, &["host"], "tiered-kv"),
     heeded(Subsystem::NumaBalancing, &["host"], "numa01"),
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
-    heeded(Subsystem::FailPageAlloc, &["kernel-writes"], "hugetlb-8s"),
-    heeded(Subsystem::TlbFlushes, &["kernel-writes", "host"], "hugetlb-8s"),
-    heeded(
-        Subsystem::VmstatWorkers,
-        &["kbuild", "page-fault", "socket-stream", "kernel-writes", "host"],
-        "kbuild",
-    ),
+    heeded(Subsystem::FailPageAlloc, &["host"], "hugetlb-8s"),
+    heeded(Subsystem::TlbFlushes, &["host"], "hugetlb-8s"),
+    heeded(Subsystem::VmstatWorkers, &["kbuild", "page-fault", "socket-stream", "host"], "kbuild"),
 ];
 
 /// Kinds of workloads whose processes have page tables.

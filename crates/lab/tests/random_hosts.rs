@@ -244,11 +244,19 @@ fn program_keys() -> impl Strategy<Value = String> {
             )
         },
     );
+    let service = (1..5u32, 100..20_000u64, 1..300u64, 0..200u32).prop_map(|(threads, rate, work, pages)| {
+        let (rate, work, spread) = (figure(rate), figure(work), figure(1));
+        format!(
+            "kind = \"service\", threads = {threads}, requests_per_second = {rate}, work_us = {work}, work_spread = {spread}, \
+             pages = {pages}"
+        )
+    });
     let background = prop_oneof![
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
         (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
         apps,
+        service,
     ];
     prop_oneof![
         4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,

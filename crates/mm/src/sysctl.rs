@@ -289,6 +289,15 @@ impl Since {
     }
 }
 
+/// Whether a file, such as `vm.nr_hugepages` or `node0/hugepages-2048kB/nr_hugepages`, is one of pools of huge pages.
+pub fn is_of_pools(file: &str) -> bool {
+    match SETTINGS.iter().find(|setting| setting.name == file) {
+        Some(setting) => setting.acts_on == Subsystem::HugetlbPools,
+        // Files of single pools are no settings.
+        None => file.contains("hugepages"),
+    }
+}
+
 /// A part of the memory manager, or of what it works with, that reads settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subsystem {

@@ -6,7 +6,6 @@
 
 use crate::error::Misfit;
 use crate::host::{HostProgram, HostPrograms};
-use crate::kernel_writes::parse_write;
 use crate::long_running::LongRunning;
 use crate::mappings::Program;
 use crate::page_fault::PageFaultLoop;
@@ -14,6 +13,8 @@ use crate::socket::SocketStream;
 use crate::{Run, Workload};
 use machine::{PageSize, Profile, Time, WrongValue};
 use workload::keys::{MICROSECONDS, THREADS, Value};
+use workload::service::Service;
+use workload::tasks::ProgramSpec;
 use workload::threads::ProgramSpec as ThreadsSpec;
 
 impl Workload {
@@ -39,13 +40,6 @@ impl Workload {
             Workload::SocketStream(w) if w.blocks.is_empty() => {
                 wrong("blocks", "[]".into(), "at least one order")
             }
-            Workload::KernelWrites(w) if w.writes.is_empty() => {
-                wrong("writes", "[]".into(), "at least one write, such as \"vm.nr_hugepages=1024\"")
-            }
-            Workload::KernelWrites(w) => match w.writes.iter().find(|text| parse_write(text).is_none()) {
-                Some(text) => wrong("writes", text.clone(), "FILE=VALUE, such as vm.nr_hugepages=1024"),
-                None => Ok(()),
-            },
             Workload::Replay(w)
                 if w.stagger_us.saturating_mul(w.copies as u64) as f64 > MICROSECONDS.most =>
             {
@@ -151,19 +145,6 @@ impl Run {
                 check_node(machine, "bind", w.bind.unwrap_or(0))
                     .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
             }
-            Workload::KernelWrites(w) => {
-                let (cpus, pages) =
-                    w.service.as_ref().map_or((0, 0), |service| (service.cpus, service.pages));
-                check_cpus(machine, "service.cpus", format!("{cpus} and one that writes"), cpus + 1).and_then(
-                    |()| {
-                        check_memory(
-                            machine,
-                            "service.cpus, workload.service.pages",
-                            (cpus * pages / 256) as u64,
-                        )
-                    },
-                )
-            }
             Workload::Host(w) => w.check_fit(machine),
             Workload::Mappings(w) => self.check_seed(&w.program),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
@@ -256,11 +237,26 @@ impl HostProgram {
         if let Some(cpu) = self.begins_on_cpu {
             check_cpus(machine, &of("begins_on_cpu"), cpu, usize::from(cpu) + 1)?;
         }
+        if let ProgramSpec::Service(service) = &self.program {
+            check_service(machine, place, service)?;
+        }
         match self.program.threads() {
             Some(threads) => check_threads(machine, &of("program"), &threads),
             None => Ok(()),
         }
     }
+}
+
+/// Checks that a service has the CPUs on which its threads stay, and room for the requests that are served at once.
+fn check_service(machine: &Profile, place: &str, service: &Service) -> Result<(), Misfit> {
+    let (threads, pages) = (u64::from(service.threads), u64::from(service.pages));
+    if let Some(first) = service.first_cpu {
+        let key = format!("{place}.program.first_cpu");
+        let value = format!("{first} for the first of {threads} threads");
+        check_cpus(machine, &key, value, usize::from(first) + threads as usize)?;
+    }
+    let keys = format!("{place}.program.threads, workload.{place}.program.pages");
+    check_memory(machine, &keys, threads * pages / 256)
 }
 
 impl PageFaultLoop {

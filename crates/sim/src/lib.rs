@@ -20,7 +20,6 @@ mod held_pages;
 pub mod host;
 pub mod kbuild;
 mod kernel_choice;
-pub mod kernel_writes;
 pub mod long_running;
 mod mapping;
 pub mod mappings;
@@ -113,7 +112,6 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
         }
         Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
-        Workload::KernelWrites(spec) => kernel_writes::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Mappings(spec) => mappings::run(boot, spec),
         Workload::Host(spec) => host::run(boot, spec),

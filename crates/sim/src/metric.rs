@@ -155,15 +155,14 @@ macro_rules! metrics {
 }
 
 /// Workloads that allocate and free pages on a system whose CPU time is accounted.
-const ALLOCATOR: &[&str] = &["kbuild", "page-fault", "socket-stream", "replay", "kernel-writes", "host"];
+const ALLOCATOR: &[&str] = &["kbuild", "page-fault", "socket-stream", "replay", "host"];
 /// Workloads that can be a kernel build, and end.
 const BUILDS: &[&str] = &["kbuild", "host"];
 /// Workloads that do the same over and over.
 const SCORED: &[&str] = &["page-fault", "socket-stream", "host"];
 const PAGE_FAULT: &[&str] = &["page-fault"];
 const SOCKET_STREAM: &[&str] = &["socket-stream"];
-const KERNEL_WRITES: &[&str] = &["kernel-writes"];
-/// Workloads whose threads use memory of several nodes.
+/// Several programs and an operator.
 const HOST: &[&str] = &["host"];
 const LONG_RUNNING: &[&str] = &["long-running"];
 const MAPPINGS: &[&str] = &["mappings"];
@@ -205,36 +204,26 @@ metrics! {
         "mean time under the zone lock while blocks are put back";
     PUT_P99, "free_p99_locked", "freeing under lock, p99", Time, "us", Lower, PAGE_FAULT,
         "99th percentile of the time under the zone lock while blocks are put back";
-    GROW_TIME, "grow_time", "growing pools", Time, "s", Lower, KERNEL_WRITES,
+    GROW_TIME, "grow_time", "growing pools", Time, "s", Lower, HOST,
         "virtual time of the writes that raised a pool of huge pages";
-    SHRINK_TIME, "shrink_time", "shrinking pools", Time, "s", Lower, KERNEL_WRITES,
+    SHRINK_TIME, "shrink_time", "shrinking pools", Time, "s", Lower, HOST,
         "virtual time of the writes that lowered a pool of huge pages";
-    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", Time, "s", Lower, KERNEL_WRITES,
+    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", Time, "s", Lower, HOST,
         "virtual time in which boot filled pools of huge pages";
-    DEMOTE_TIME, "demote_time", "demoting huge pages", Time, "s", Lower, KERNEL_WRITES,
+    DEMOTE_TIME, "demote_time", "demoting huge pages", Time, "s", Lower, HOST,
         "virtual time of the writes that demoted huge pages to smaller ones";
-    PAGES_REACHED, "pages_reached", "pages reached", Count, "pages", Higher, KERNEL_WRITES,
+    PAGES_REACHED, "pages_reached", "pages reached", Count, "pages", Higher, HOST,
         "what the pool had after the last write that raised it";
-    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", Balance on Logarithmic, "MiB", Higher, KERNEL_WRITES,
+    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", Balance on Logarithmic, "MiB", Higher, HOST,
         "memory of struct pages given back, less new page tables, after the last write that raised a pool";
-    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", Count, "flushes", Lower, KERNEL_WRITES,
+    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", Count, "flushes", Lower, HOST,
         "flushes of kernel translations on all CPUs while pools were raised";
-    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", Count, "flushes", Lower, KERNEL_WRITES,
+    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", Count, "flushes", Lower, HOST,
         "flushes of kernel translations on all CPUs while pools were lowered";
-    IPIS, "ipis", "IPIs", Count, "calls", Lower, KERNEL_WRITES,
+    IPIS, "ipis", "IPIs", Count, "calls", Lower, HOST,
         "functions called on other CPUs to flush their translations";
-    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", Count, "holds", Lower, KERNEL_WRITES,
+    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", Count, "holds", Lower, HOST,
         "how often hugetlb_lock was taken";
-    SERVICE_P50, "service_p50", "service p50", Time, "us", Lower, KERNEL_WRITES,
-        "median of the service's latency, from a request's arrival to its end";
-    SERVICE_P99, "service_p99", "service p99", Time, "us", Lower, KERNEL_WRITES,
-        "99th percentile of the service's latency";
-    SERVICE_P999, "service_p999", "service p99.9", Time, "us", Lower, KERNEL_WRITES,
-        "99.9th percentile of the service's latency";
-    SERVICE_MAX, "service_max", "service maximum", Time, "us", Lower, KERNEL_WRITES,
-        "longest latency of a request of the service";
-    SERVICE_REQUESTS, "service_requests", "service requests", Count, "requests", Neutral, KERNEL_WRITES,
-        "requests that the service has completed";
     TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, HOST,
         "transactions that clients have completed";
     TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, HOST,

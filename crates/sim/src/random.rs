@@ -13,8 +13,6 @@ pub(crate) enum Stream {
     Placement = 2,
     /// Choice of recorded processes.
     Demand = 3,
-    /// Arrival times and work of a service's requests.
-    Arrivals = 4,
 }
 
 /// The generator of a stream. Variants of one seed have the same streams and so see the same demand.
@@ -34,7 +32,7 @@ mod tests {
 
     #[test]
     fn each_seed_stream_and_index_has_numbers_of_its_own() {
-        let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand, Stream::Arrivals];
+        let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand];
         let mut first = BTreeSet::new();
         for (seed, index) in (0..16).flat_map(|seed| (0..4).map(move |index| (seed, index))) {
             for name in names {

@@ -14,7 +14,6 @@ use crate::boot::Boot;
 use crate::host::HostPrograms;
 use crate::kbuild::KernelBuild;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
-use crate::kernel_writes::KernelWrites;
 use crate::long_running::LongRunning;
 use crate::mappings::RecordedMappings;
 use crate::page_fault::PageFaultLoop;
@@ -39,8 +38,6 @@ workload::kinds! {
         "socket-stream" SocketStream(SocketStream),
         /// A recorded trace of the page allocator.
         "replay" Replay(Replay),
-        /// Writes to files of the kernel, such as sysctls.
-        "kernel-writes" KernelWrites(KernelWrites),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
         "long-running" LongRunning(LongRunning),
         /// A program whose mappings and first touches were recorded.
@@ -127,11 +124,6 @@ impl Workload {
                 ("cpu_seconds", &mut w.cpu_seconds),
                 ("runs", &mut w.runs),
                 ("million_walks", &mut w.million_walks),
-            ],
-            Workload::KernelWrites(KernelWrites { service: Some(service), .. }) => vec![
-                ("service.requests_per_second", &mut service.requests_per_second),
-                ("service.work_us", &mut service.work_us),
-                ("service.work_spread", &mut service.work_spread),
             ],
             _ => Vec::new(),
         };

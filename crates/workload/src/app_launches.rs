@@ -18,6 +18,7 @@
 use crate::demand::{Descriptor, File, MIB_PAGES, Thread, nanoseconds};
 use crate::keys::{Bounds, MIB, MILLISECONDS, SHARE, SOME_NANOSECONDS, TIMES};
 use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use machine::WrongValue;
 use machine::profile::Figure;
 use mm::readahead::Advice;
 use rand::RngExt;
@@ -74,7 +75,7 @@ impl AppLaunches {
 }
 
 impl OwnSpec for AppLaunches {
-    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Own {
+    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let [memory, framework, own] = self.areas();
         let file = |pages| File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared, new: false };
         let files = std::iter::once(framework).chain((0..self.apps).map(|_| own)).map(file).collect();
@@ -93,7 +94,7 @@ impl OwnSpec for AppLaunches {
             random: random(u64::from(self.apps)),
             spec: self.clone(),
         };
-        Own { layout, operations: Box::new(operations) }
+        Ok(Own { layout, operations: Box::new(operations) })
     }
 }
 
@@ -241,7 +242,7 @@ mod tests {
     fn every_launch_needs_the_same_half_and_another_quarter() {
         let spec = spec();
         assert!(spec.check_bounds("").is_ok());
-        let mut own = spec.start(&|stream| Pcg64Mcg::seed_from_u64(stream));
+        let mut own = spec.start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
         let launches = launches(&mut *own.operations, 1);
         assert_eq!(launches.len(), 4);
         let needed: Vec<BTreeSet<(u32, u64)>> = launches.iter().map(|launch| blocks(launch)).collect();
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn apps_take_turns() {
-        let mut own = spec().start(&|stream| Pcg64Mcg::seed_from_u64(stream));
+        let mut own = spec().start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
         let start = |launch: &Vec<Operation>| match launch[0] {
             Operation::SleepUntil { nanoseconds } => nanoseconds / 10_000_000,
             _ => panic!("a launch begins with waiting"),

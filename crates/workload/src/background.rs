@@ -3,6 +3,7 @@
 
 use crate::keys::{Bounds, MILLISECONDS};
 use crate::tasks::{Extent, Operation, Own, OwnSpec, Process};
+use machine::WrongValue;
 use rand_pcg::Pcg64Mcg;
 
 /// Bounds of pages that are touched once.
@@ -18,10 +19,10 @@ crate::keys! {
 }
 
 impl OwnSpec for KernelThread {
-    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Own {
+    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let nanoseconds = self.milliseconds.saturating_mul(1_000_000);
         let process = Process { of_kernel: true, ..Process::default() };
-        Own::of_list(process, vec![Operation::SystemCalls { nanoseconds }])
+        Ok(Own::of_list(process, vec![Operation::SystemCalls { nanoseconds }]))
     }
 }
 
@@ -36,13 +37,13 @@ crate::keys! {
 }
 
 impl OwnSpec for TouchOnce {
-    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Own {
+    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         // A VMA is never empty.
         let process = Process { areas: vec![self.pages.max(1)], ..Process::default() };
         let touch =
             Operation::Access { area: 0, first: 0, pages: self.pages, write: true, extent: Extent::Nothing };
         let mut own = Own::of_list(process, vec![touch]);
         own.layout.stays = true;
-        own
+        Ok(own)
     }
 }

@@ -5,7 +5,8 @@
 //!                                                                             ├─► Operation of a thread
 //!   threads::Program    which thread uses which memory, and how               ┤
 //!   background          threads of the kernel, memory that was touched once   ┤
-//!   app_launches        apps of a phone, one in front at a time               ┘
+//!   app_launches        apps of a phone, one in front at a time               ┤
+//!   service             requests that arrive whether or not others are done   ┘
 //! ```
 //!
 //! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
@@ -20,6 +21,7 @@ use crate::demand::spec::{self, DemandSpec};
 use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand, File};
+use crate::service::Service;
 use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
 use machine::WrongValue;
 use machine::profile::Figure;
@@ -66,6 +68,13 @@ pub enum Operation {
     Exec,
     /// Sleeps until this time after the program's start.
     SleepUntil { nanoseconds: u64 },
+    /// Waits for a request that arrives at this time after the program's start, unless it has arrived. Its transaction begins then.
+    Arrive { nanoseconds: u64 },
+    /// Has the kernel allocate pages of its own for the thread, such as buffers of a socket: unmovable, not charged to a cgroup. What
+    /// finds no memory goes without.
+    AllocPages { pages: u32 },
+    /// Has the kernel free all of them.
+    FreePages,
     /// Writes to a file of the kernel: the write of this number among those that the program was started with.
     WriteFile { number: u32 },
     /// Ends a transaction, the unit that the benchmark counts.
@@ -139,6 +148,8 @@ crate::kinds! {
         "touch-once" TouchOnce(background::TouchOnce),
         /// Apps of a phone, of which a user opens one after the other.
         "app-launches" AppLaunches(AppLaunches),
+        /// A service whose requests arrive at random times.
+        "service" Service(Service),
     }
 }
 
@@ -166,7 +177,7 @@ enum Family {
 /// A program with a file of its own.
 pub(crate) trait OwnSpec {
     /// Starts it; `random` gives each thread a random stream of its own.
-    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Own;
+    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue>;
 }
 
 impl ProgramSpec {
@@ -187,6 +198,7 @@ impl ProgramSpec {
             ProgramSpec::KernelThread(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::TouchOnce(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
         }
     }
 
@@ -225,7 +237,8 @@ impl ProgramSpec {
             | ProgramSpec::Kernbench(_)
             | ProgramSpec::Samples(_)
             | ProgramSpec::KernelThread(_)
-            | ProgramSpec::TouchOnce(_) => false,
+            | ProgramSpec::TouchOnce(_)
+            | ProgramSpec::Service(_) => false,
         }
     }
 
@@ -249,6 +262,7 @@ impl ProgramSpec {
             ProgramSpec::HotSet(spec) => spec.figures_mut(),
             ProgramSpec::Kernbench(spec) => spec.figures_mut(),
             ProgramSpec::AppLaunches(spec) => spec.figures_mut(),
+            ProgramSpec::Service(spec) => spec.figures_mut(),
             ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
             | ProgramSpec::PinMove(_)
@@ -263,7 +277,7 @@ impl ProgramSpec {
         Ok(match self.family() {
             Family::Demand(spec) => Program::of_demand(spec.start(random)?),
             Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
-            Family::Own(spec) => Program::of_own(spec.start(&random)),
+            Family::Own(spec) => Program::of_own(spec.start(&random)?),
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::experiment::Experiment;
 use proptest::prelude::*;
-use sim::metric::{ALLOC_P99, BUILD_TIME, LOCK, PCP_MAX, SCORE, SERVICE_REQUESTS};
+use sim::metric::{ALLOC_P99, BUILD_TIME, LOCK, PCP_MAX, SCORE, TRANSACTIONS};
 use sim::outcome::Outcome;
 
 /// Metrics of a seed.
@@ -45,7 +45,7 @@ pub(super) fn alike(values: &[(&str, f64)]) -> Comparison {
 
 /// Comparisons of a few variants over a few seeds, with many ties, zeroes and small changes among their values.
 pub(super) fn arbitrary() -> impl Strategy<Value = Comparison> {
-    let metrics = [SCORE, LOCK, PCP_MAX, ALLOC_P99, SERVICE_REQUESTS];
+    let metrics = [SCORE, LOCK, PCP_MAX, ALLOC_P99, TRANSACTIONS];
     let value = prop_oneof![Just(0.0), Just(10.0), Just(10.001), 0.0..100.0f64];
     let seed = proptest::collection::vec(value, metrics.len());
     let noise = prop_oneof![Just(0.0), Just(0.01), Just(0.5)];

@@ -1,5 +1,5 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
-//! and its memory cgroups by number, and `kind = "numa"`, threads on several nodes.
+//! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, and `kind = "kernel-writes"`, an operator and a service.
 //!
 //! ```text
 //!   paging
@@ -9,6 +9,9 @@
 //!   numa
 //!   [workload.program]           [[workload.programs]]   name = "program-0", layout, begins_on, program = the same
 //!   kernel_thread, lru_add  ─►   [[workload.programs]]   program = { kind = "kernel-thread" }, { kind = "touch-once" }
+//!   kernel-writes
+//!   writes                  ─►   [[workload.events]]     write = each of them
+//!   [workload.service]           [[workload.programs]]   program = { kind = "service" }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -19,6 +22,9 @@ use toml::{Table, Value};
 /// Keys of the former form that stay as they are.
 const SAME: [&str; 7] =
     ["files", "large_folios", "swap", "swap_mib", "held_mib", "warm_milliseconds", "milliseconds"];
+
+/// Milliseconds that every write to a pool has ended after, where a scenario had no time; the run ends with the last one.
+const LONG: i64 = 3_600_000;
 
 fn table(entries: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Value {
     let present = entries.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?)));
@@ -36,10 +42,32 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
     let (kind, mut present) = match workload.get("kind")?.as_str()? {
         "paging" => ("paging", of_paging(workload)?),
         "numa" => ("numa", of_numa(workload)?),
+        "kernel-writes" => ("kernel-writes", of_kernel_writes(workload)?),
         _ => return None,
     };
     present.insert("kind".into(), "host".into());
     Some((kind, toml::to_string(&BTreeMap::from([("workload", present)])).ok()?))
+}
+
+fn of_kernel_writes(mut workload: Table) -> Option<Table> {
+    let Value::Array(writes) = workload.remove("writes")? else { return None };
+    let mut milliseconds = Value::from(LONG);
+    if let Some(Value::Table(mut service)) = workload.remove("service") {
+        milliseconds =
+            service.remove("milliseconds").filter(|of| of.as_integer() != Some(0)).unwrap_or(milliseconds);
+        let threads = service.remove("cpus")?;
+        service.extend([
+            ("kind".into(), "service".into()),
+            ("threads".into(), threads),
+            ("first_cpu".into(), 1.into()),
+        ]);
+        let program = table([("name", Some("service".into())), ("program", Some(Value::Table(service)))]);
+        workload.insert("programs".into(), Value::Array(vec![program]));
+    }
+    workload.insert("milliseconds".into(), milliseconds);
+    let events = writes.into_iter().map(|write| table([("write", Some(write))]));
+    workload.insert("events".into(), Value::Array(events.collect()));
+    Some(workload)
 }
 
 fn of_numa(mut workload: Table) -> Option<Table> {
@@ -162,6 +190,29 @@ mod tests {
         );
         assert_eq!(host.programs.len(), 2);
         assert_eq!(host.events[0].write, "vm.swappiness=1");
+    }
+
+    #[test]
+    fn an_operator_and_a_service_are_on_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'milan-vm-252'\nseries = 'hugetlb'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['grow_time']\n";
+        let number = "{ value = 1.0, source = 'made up' }";
+        let service = format!(
+            "[workload.service]\ncpus = 4\nrequests_per_second = {number}\nwork_us = {number}\nwork_spread = {number}\npages = 8\n\
+             milliseconds = 70\n"
+        );
+        for (service, milliseconds, programs) in [("", super::LONG as u64, 0), (service.as_str(), 70, 1)] {
+            let former = format!(
+                "{header}[workload]\nkind = 'kernel-writes'\nwrites = ['vm.nr_hugepages=8', 'vm.nr_hugepages=0']\n{service}"
+            );
+            let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
+            let (said, present) = error.split_once("\n\n").unwrap();
+            assert!(said.starts_with("old.toml: line 10: workload.kind = kernel-writes"), "{said}");
+            let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+            let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+            assert_eq!((host.milliseconds, host.programs.len()), (milliseconds, programs));
+            assert_eq!(host.events[1].write, "vm.nr_hugepages=0");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
+use super::pools::PoolWrites;
 use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
 use super::threads::{Beginnings, Doing, Pids, Process, Role, Running, State, Thread, Writing};
 use super::{Area, HostPrograms, Target};
@@ -26,12 +27,12 @@ use crate::random::Stream;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
-use mm::Category;
 use mm::address_space::{MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::features::sched::SchedFeatures;
 use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
 use mm::oom_kill::OomKill;
+use mm::{Category, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -44,6 +45,8 @@ const OPERATIONS: usize = 64;
 const BEGINNING: Time = Time::from_nanoseconds(1_000_000);
 /// Interval at which memory for device contents is adjusted and memcg statistics are flushed.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
+/// Most pages that the kernel allocates or frees for a thread before its CPU looks at something else.
+const KERNEL_PAGES: usize = 64;
 
 /// Whether a thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,7 @@ pub(super) struct Host<'s> {
     memcgs: Vec<Memcg>,
     /// What the operator writes to.
     writes: Vec<Target<'s>>,
+    pools: PoolWrites<'s>,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
     /// Threads that have something to do.
@@ -94,6 +98,7 @@ pub(super) struct Host<'s> {
 impl<'s> Host<'s> {
     pub fn new(boot: &Boot, spec: &'s HostPrograms, system: &mut System) -> Result<Host<'s>, RunError> {
         let writes = spec.writes(system)?;
+        let (pools, booted) = (PoolWrites::new(system), system.latest());
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes.into());
         let sched = system.mm.features().sched;
         let sched = match spec.placement {
@@ -112,7 +117,7 @@ impl<'s> Host<'s> {
         let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         let held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
         for cpu in system.machine.topology.all_cpus() {
-            system.wake(cpu, Time::ZERO);
+            system.wake(cpu, booted);
         }
         Ok(Host {
             page_size,
@@ -132,6 +137,7 @@ impl<'s> Host<'s> {
             held,
             memcgs: all.memcgs,
             writes,
+            pools,
             refused: None,
             pause: Time::NEVER,
             shortage: Shortage::default(),
@@ -158,7 +164,7 @@ impl<'s> Host<'s> {
 
     /// Runs until the first threads of all processes have started the others, or `until`. Returns when they had.
     pub fn begin(&mut self, system: &mut System, until: Time) -> Time {
-        let mut time = Time::ZERO;
+        let mut time = system.latest();
         while time < until && !self.is_finished() && self.programs.iter().any(|of| of.to_begin > 0) {
             time = self.run_until(system, time..until.min(time + BEGINNING));
         }
@@ -187,6 +193,7 @@ impl<'s> Host<'s> {
     pub fn start_measuring(&mut self, system: &System) {
         self.io.start_measuring();
         self.reports.start_measuring(system);
+        self.pools.start_measuring();
     }
 
     /// Whether it could run so far.
@@ -217,6 +224,7 @@ impl<'s> Host<'s> {
         outcome.areas = heat_map(system);
         outcome.set(metric::ELAPSED, (times.end - times.start).seconds());
         self.reports.fill(&mut outcome, times);
+        self.pools.fill(&mut outcome);
         if self.io.has_devices() {
             outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
             set_paging(&mut outcome, system);
@@ -234,8 +242,9 @@ impl<'s> Host<'s> {
 
     /// Which programs that come to an end have not, by the end of the run.
     fn cut_off(&self) -> impl Iterator<Item = String> {
+        let writes = self.pools.in_progress().map(|file| format!("a write to {file} was cut off"));
         let programs = self.programs.iter().enumerate().filter(|(_, program)| program.generator.ends());
-        programs.filter_map(|(at, _)| {
+        let programs = programs.filter_map(|(at, _)| {
             let has_left =
                 |thread: &&Thread| thread.program == at && !thread.is_first() && thread.state != State::Done;
             let left = self.threads.iter().filter(has_left).count();
@@ -245,7 +254,8 @@ impl<'s> Host<'s> {
                 1 => Some(format!("1 thread of {name} was cut off")),
                 _ => Some(format!("{left} threads of {name} were cut off")),
             }
-        })
+        });
+        writes.into_iter().chain(programs)
     }
 
     /// Who pays for what `cpu` does outside kswapd and flushers.
@@ -442,6 +452,16 @@ impl<'s> Host<'s> {
             Operation::SleepUntil { nanoseconds } => {
                 return Ok(self.sleep_until(system.machine.now(cpu), thread, nanoseconds));
             }
+            Operation::Arrive { nanoseconds } => {
+                let own = &mut self.threads[thread];
+                let arrival = self.programs[own.program].start + Time::from_nanoseconds(nanoseconds);
+                own.transaction_start = arrival;
+                if arrival > system.machine.now(cpu) {
+                    return Ok(Progress::Waits(arrival));
+                }
+            }
+            Operation::AllocPages { pages } => self.alloc_pages(system, cpu, thread, pages as usize),
+            Operation::FreePages => self.free_pages(system, cpu, thread),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
@@ -464,7 +484,10 @@ impl<'s> Host<'s> {
                 let mut kernel = system.mm.enter(&mut system.machine, cpu);
                 Ok(Writing::Cgroup(kernel.begin_memcg_write(self.memcgs[cgroup], file, bytes)))
             }
-            Target::Kernel(file, value) => system.mm.begin_write(file, value).map(Writing::Kernel),
+            Target::Kernel(file, value) => {
+                self.pools.begin(system, file, system.machine.now(cpu));
+                system.mm.begin_write(file, value).map(Writing::Kernel)
+            }
         };
         match write {
             Ok(write) => self.threads[thread].write = Some(write),
@@ -481,12 +504,12 @@ impl<'s> Host<'s> {
             Some(Writing::Kernel(mut write)) => {
                 if !system.mm.enter(&mut system.machine, cpu).step_write(&mut write) {
                     self.threads[thread].write = Some(Writing::Kernel(write));
-                } else if let Some(outcome) = write.outcome()
-                    && outcome.reached < outcome.wanted
-                {
-                    let (reached, wanted) = (outcome.reached, outcome.wanted);
-                    let what = format!("to a pool of huge pages: {wanted} asked for, {reached} reached");
-                    self.note_short_write(system, cpu, &what);
+                } else {
+                    system.look_for_peaks();
+                    let now = system.machine.now(cpu);
+                    if let Some(what) = self.pools.end(system, &write, now) {
+                        self.note_short_write(system, cpu, &what);
+                    }
                 }
             }
             Some(Writing::Cgroup(write)) => self.step_memcg_write(system, cpu, thread, write),
@@ -502,7 +525,7 @@ impl<'s> Host<'s> {
             MemcgStep::Again => {}
             MemcgStep::Short(pages) => {
                 let what = format!(
-                    "to memory.reclaim: EAGAIN, {:.1} MiB reclaimed",
+                    "memory.reclaim: EAGAIN, {:.1} MiB reclaimed",
                     self.page_size.mib_of_pages(pages)
                 );
                 return self.note_short_write(system, cpu, &what);
@@ -515,7 +538,51 @@ impl<'s> Host<'s> {
     /// Notes a write that has not reached what it asked for.
     fn note_short_write(&mut self, system: &System, cpu: Cpu, what: &str) {
         let at = system.machine.now(cpu).seconds();
-        self.notes.push(format!("a write that ended at {at:.3} s, {what}"));
+        self.notes.push(format!("a write that ended at {at:.3} s: {what}"));
+    }
+
+    /// Has the kernel allocate some of the `pages` that a thread needs of it, and notes what is left.
+    fn alloc_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize, pages: usize) {
+        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+        let own = &mut self.threads[thread];
+        let held = &mut own.kernel_pages;
+        let before = held.len();
+        let until = pages.min(before + KERNEL_PAGES);
+        while held.len() < until {
+            if system.alloc_private(cpu, &request, until - held.len(), held) > 0 {
+                continue;
+            }
+            match system.alloc(cpu, &request) {
+                Some(pfn) => held.push(pfn),
+                None => break,
+            }
+        }
+        let taken = held.len() - before;
+        let goes_on = held.len() == until && until < pages;
+        own.doing =
+            goes_on.then_some(Doing { operation: Operation::AllocPages { pages: pages as u32 }, done: 0 });
+        let time = system.machine.costs.page_alloc * taken as u64;
+        system.machine.work(cpu, Category::Program, time);
+    }
+
+    /// Has the kernel free some of the pages that it has allocated for a thread, and notes what is left.
+    fn free_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let own = &mut self.threads[thread];
+        let held = &mut own.kernel_pages;
+        let freed = held.len().min(KERNEL_PAGES);
+        let mut freeing: Vec<Pfn> = held.split_off(held.len() - freed);
+        own.doing = (!held.is_empty()).then_some(Doing { operation: Operation::FreePages, done: 0 });
+        while let Some(&pfn) = freeing.last() {
+            match system.free_private(cpu, &freeing) {
+                0 => {
+                    system.free(cpu, pfn, 0);
+                    freeing.pop();
+                }
+                done => drop(freeing.drain(..done)),
+            }
+        }
+        let time = system.machine.costs.page_free * freed as u64;
+        system.machine.work(cpu, Category::Program, time);
     }
 
     /// Computes until the CPU has to look at something else, and notes what is left.
@@ -760,6 +827,9 @@ impl<'s> Host<'s> {
             return;
         }
         self.note_touched(system, thread);
+        while !self.threads[thread].kernel_pages.is_empty() {
+            self.free_pages(system, cpu, thread);
+        }
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);
         let own = &mut self.processes[process];

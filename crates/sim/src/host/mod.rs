@@ -19,11 +19,11 @@
 mod engine;
 mod heat_map;
 mod layout;
+mod pools;
 mod report;
 mod threads;
 mod watch;
 
-use crate::kernel_writes::parse_write;
 use crate::outcome::Outcome;
 use crate::{Boot, RunError, System};
 use engine::Host;
@@ -32,6 +32,7 @@ use machine::profile::Figure;
 use machine::{Time, WrongValue};
 use mm::features::sched::TaskPlacement;
 use mm::memcontrol::MemcgFile;
+use mm::sysctl::is_of_pools;
 use report::KernelWork;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -80,26 +81,27 @@ workload::keys! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub swap: Option<String>,
         /// Size of the swap area in MiB.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_zero")]
         pub swap_mib: u64 => MIB.or_none(),
         /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_zero")]
         pub held_mib: u64 => MIB.or_none(),
         /// How threads get to their preferred nodes, if different from the kernel's way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub placement: Option<PlacementKey>,
         /// Virtual time before measuring starts, in milliseconds.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "is_zero")]
         pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
         /// Virtual time measured, in milliseconds; less if all threads finish earlier.
         pub milliseconds: u64 => MILLISECONDS,
         /// Memory cgroups; a program names the one that it is in.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cgroups: Vec<Cgroup>,
-        /// What runs.
+        /// What runs; nothing but the operator if absent.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub programs: Vec<HostProgram>,
         /// What an operator writes to files of the kernel during the run, in the order of time.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub events: Vec<HostEvent>,
     }
 }
@@ -109,6 +111,7 @@ workload::keys! {
     #[derive(Eq)]
     pub struct HostEvent {
         /// Virtual time in milliseconds, from the start of warming up. A write begins when those before it have ended.
+        #[serde(default, skip_serializing_if = "is_zero")]
         pub milliseconds: u64 => MILLISECONDS.or_none(),
         /// `FILE=VALUE`: a setting, a file of a pool of huge pages, or CGROUP/memory.high and the like.
         pub write: String,
@@ -191,12 +194,16 @@ fn one() -> u32 {
     1
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl HostPrograms {
     /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
-        if self.programs.is_empty() {
-            return Err(WrongValue::new("programs", "[]", "at least one program"));
+        if self.programs.is_empty() && self.events.is_empty() {
+            return Err(WrongValue::new("programs", "[]", "at least one program, or `events`"));
         }
         if self.swap.is_some() != (self.swap_mib > 0) {
             let expected = "more than 0 with a swap device, 0 without";
@@ -288,9 +295,20 @@ impl HostPrograms {
         programs.chain(operator).chain(KernelWork::NAMES).collect()
     }
 
-    /// Whether pages may have any size: threads that share memory, NUMA balancing and layouts count in pages of 4 KiB.
+    /// Whether an operator fills or empties pools of huge pages.
+    pub fn writes_to_pools(&self) -> bool {
+        let mut files = self.events.iter().filter_map(|event| parse_write(&event.write));
+        files.any(|(file, _)| is_of_pools(file))
+    }
+
+    /// Whether pages may have any size: threads that share memory, NUMA balancing, layouts and pools of huge pages count in pages of
+    /// 4 KiB.
     pub fn has_any_page_size(&self) -> bool {
-        self.programs.iter().all(|program| program.layout.is_none() && program.program.threads().is_none())
+        !self.writes_to_pools()
+            && self
+                .programs
+                .iter()
+                .all(|program| program.layout.is_none() && program.program.threads().is_none())
     }
 
     /// Paths of recordings that programs replay, and their keys below `workload`.
@@ -348,6 +366,13 @@ impl HostProgram {
     }
 }
 
+/// Splits `FILE=VALUE` into file and value; `None` if it has no `=` or no file.
+pub fn parse_write(text: &str) -> Option<(&str, &str)> {
+    let (file, value) = text.split_once('=')?;
+    let (file, value) = (file.trim(), value.trim());
+    (!file.is_empty()).then_some((file, value))
+}
+
 /// What an event writes to.
 #[derive(Clone, Copy)]
 enum Target<'a> {
@@ -374,9 +399,11 @@ fn milliseconds(count: u64) -> Time {
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
     let mut system = boot.system(1)?;
+    // Boot may have filled pools of huge pages.
+    let booted = system.latest();
     let mut host = Host::new(boot, spec, &mut system)?;
-    let warm = milliseconds(spec.warm_milliseconds);
-    host.run_until(&mut system, Time::ZERO..warm);
+    let warm = booted + milliseconds(spec.warm_milliseconds);
+    host.run_until(&mut system, booted..warm);
     system.start_measuring(warm);
     host.start_measuring(&system);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));

@@ -8,6 +8,7 @@ use crate::memory_access::Span;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
+use mm::Pfn;
 use mm::address_space::{MmId, Vpn};
 use mm::hugetlb::write::Write;
 use mm::memcontrol::{Memcg, MemcgWrite};
@@ -88,6 +89,8 @@ pub(super) struct Thread {
     pub area: usize,
     /// By area, pages accessed since the last update of the heat map.
     pub touched: Vec<u64>,
+    /// Pages that the kernel has allocated for it.
+    pub kernel_pages: Vec<Pfn>,
     /// The lowest page of its stack, if it has one.
     pub stack: Option<Vpn>,
     pub dirtier: Dirtier,
@@ -110,6 +113,7 @@ impl Thread {
             span: Span::default(),
             area: 0,
             touched: Vec::new(),
+            kernel_pages: Vec::new(),
             stack: None,
             dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
             transaction_start: start,
@@ -174,7 +178,13 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn new(generator: Program, files: Vec<OpenFiles>, program: Option<&HostProgram>) -> Running {
+    /// A program of a system that has booted by `booted`; without one, the operator.
+    fn new(
+        booted: Time,
+        generator: Program,
+        files: Vec<OpenFiles>,
+        program: Option<&HostProgram>,
+    ) -> Running {
         let node = |of: fn(&HostProgram) -> Option<u8>| program.and_then(of).map(Node);
         let begins_on = node(|program| program.begins_on).map(CpuSet::Of);
         let on_cpu = program.and_then(|program| program.begins_on_cpu).map(|cpu| CpuSet::Only(Cpu(cpu)));
@@ -182,7 +192,7 @@ impl Running {
         Running {
             generator,
             files,
-            start: program.map_or(Time::ZERO, |program| super::milliseconds(program.start_milliseconds)),
+            start: booted + program.map_or(Time::ZERO, |of| super::milliseconds(of.start_milliseconds)),
             to_begin: 0,
             memory_node: node(|program| program.memory_node),
             mems_allowed: (!mems.is_empty()).then(|| Nodes::of_all(mems)),
@@ -221,6 +231,7 @@ impl Beginnings {
         system: &mut System,
         scheduler: &mut Scheduler,
     ) -> Result<Beginnings, RunError> {
+        let booted = system.latest();
         let memcgs = create_memcgs(system, spec);
         let mut all = Beginnings {
             programs: Vec::new(),
@@ -245,12 +256,12 @@ impl Beginnings {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
                 let files = open_files(system, spec.large_folios, generator.layout());
-                all.add(system, scheduler, Running::new(generator, files, Some(program)), &own);
+                all.add(system, scheduler, Running::new(booted, generator, files, Some(program)), &own);
             }
         }
         if !spec.events.is_empty() {
             let generator = Program::of_writes(spec.events.iter().map(|event| event.milliseconds));
-            all.add(system, scheduler, Running::new(generator, Vec::new(), None), &[Memcg::ROOT]);
+            all.add(system, scheduler, Running::new(booted, generator, Vec::new(), None), &[Memcg::ROOT]);
         }
         all.memcgs = memcgs;
         Ok(all)

@@ -46,10 +46,11 @@ pub(crate) enum CpuSet {
 impl CpuSet {
     /// The CPUs of an affinity on a machine.
     pub fn of(topology: &Topology, affinity: Affinity) -> CpuSet {
-        let node = Node(affinity.node(topology.nodes_with_cpus()));
+        let node = |number| Node(Affinity::node(number, topology.nodes_with_cpus()));
         match affinity {
-            Affinity::Node(_) => CpuSet::Of(node),
-            Affinity::FirstCpuOf(_) => CpuSet::Only(topology.cpus_of(node)[0]),
+            Affinity::Node(number) => CpuSet::Of(node(number)),
+            Affinity::FirstCpuOf(number) => CpuSet::Only(topology.cpus_of(node(number))[0]),
+            Affinity::Cpu(cpu) => CpuSet::Only(Cpu(cpu)),
         }
     }
 

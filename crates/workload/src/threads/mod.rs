@@ -89,15 +89,14 @@ pub enum Affinity {
     Node(u8),
     /// On the first CPU of a node.
     FirstCpuOf(u8),
+    /// On this CPU.
+    Cpu(u16),
 }
 
 impl Affinity {
-    /// The node meant, of `nodes` nodes that have CPUs.
-    pub fn node(self, nodes: u8) -> u8 {
-        match self {
-            Affinity::Node(u8::MAX) | Affinity::FirstCpuOf(u8::MAX) => nodes - 1,
-            Affinity::Node(node) | Affinity::FirstCpuOf(node) => node % nodes,
-        }
+    /// Which node `number` means, of `nodes` nodes that have CPUs.
+    pub fn node(number: u8, nodes: u8) -> u8 {
+        if number == u8::MAX { nodes - 1 } else { number % nodes }
     }
 }
 

@@ -236,11 +236,12 @@ fn compute(time: Duration) {
 /// Binds this thread to some of the CPUs of all nodes, or to none.
 fn bind(nodes: &[Vec<usize>], to: Option<Affinity>) -> io::Result<()> {
     let mut set = CpuSet::new();
-    let of = |affinity: Affinity| &nodes[usize::from(affinity.node(nodes.len() as u8))];
+    let of = |number| &nodes[usize::from(Affinity::node(number, nodes.len() as u8))][..];
     let chosen = match to {
         None => &nodes.concat(),
-        Some(affinity @ Affinity::Node(_)) => of(affinity),
-        Some(affinity @ Affinity::FirstCpuOf(_)) => &of(affinity)[..1],
+        Some(Affinity::Node(number)) => of(number),
+        Some(Affinity::FirstCpuOf(number)) => &of(number)[..1],
+        Some(Affinity::Cpu(cpu)) => &[usize::from(cpu)],
     };
     chosen.iter().for_each(|&cpu| set.set(cpu));
     Ok(sched_setaffinity(None, &set)?)

@@ -1,6 +1,7 @@
 //! What holds for programs side by side: each of them is served, time is accounted once, and nobody pays for another's end.
 
 mod nodes;
+mod pools;
 
 use super::*;
 use crate::metric;

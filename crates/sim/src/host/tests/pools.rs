@@ -1,43 +1,61 @@
-//! Tests of writes to the kernel's files and of the service beside them.
+//! What an operator's writes to pools of huge pages do, and what a service beside them feels.
 
 use super::*;
 use crate::metric::{
-    DEMOTE_TIME, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SERVICE_MAX, SERVICE_P50,
-    SERVICE_P999, SERVICE_REQUESTS, SHRINK_FLUSHES, SHRINK_TIME, VMEMMAP_FREED,
+    DEMOTE_TIME, ELAPSED, GROW_FLUSHES, GROW_TIME, PAGES_REACHED, POOL_BOOT_TIME, SHRINK_FLUSHES,
+    SHRINK_TIME, TRANSACTION_TIME, TRANSACTIONS, VMEMMAP_FREED,
 };
-use crate::progress::RunProgress;
-use crate::tests::{Scenario, load_machine};
-use crate::{Run, Workload};
-use std::collections::BTreeMap;
+use crate::outcome::ProgramOutcome;
+use crate::tests::Scenario;
+use workload::service::Service;
 
 fn figure(value: f64) -> Figure {
     Figure { value, range: None, source: "made up for a test".into() }
 }
 
+/// A host whose operator makes these writes, beside a service if there is one, for at most `milliseconds`.
+fn host(milliseconds: u64, writes: &[&str], service: Option<Service>) -> Workload {
+    let event = |write: &&str| HostEvent { milliseconds: 0, write: write.to_string() };
+    let service = service.map(|service| HostProgram::new("service", ProgramSpec::Service(service)));
+    Workload::Host(HostPrograms {
+        milliseconds,
+        programs: service.into_iter().collect(),
+        events: writes.iter().map(event).collect(),
+        ..HostPrograms::default()
+    })
+}
+
+/// More than any of the writes takes.
+const LONG: u64 = 1_000_000;
+
 /// A run on the virtual machine with `mib` of memory on each of its two nodes.
-fn run_of(variant: &str, mib: u64, writes: &[&str], service: Option<Service>) -> Run {
+fn run_of(variant: &str, mib: u64, workload: Workload) -> Run {
     let scenario = Scenario::load("hugetlb-vm252");
     let mut machine = load_machine(&scenario.machine);
     machine.topology.memory_mib_per_node = mib;
     let mut run = scenario.run(variant, &machine, &BTreeMap::new());
-    let writes = writes.iter().map(|text| text.to_string()).collect();
-    run.workload = Workload::KernelWrites(KernelWrites { writes, service });
+    run.workload = workload;
     run
 }
 
 fn outcome(variant: &str, writes: &[&str]) -> Outcome {
-    crate::run(&run_of(variant, 4096, writes, None)).unwrap()
+    crate::run(&run_of(variant, 4096, host(LONG, writes, None))).unwrap()
 }
 
-fn service(cpus: usize, requests_per_second: f64, work_spread: f64) -> Service {
+fn service(threads: u32, requests_per_second: f64, work_spread: f64) -> Service {
     Service {
-        cpus,
+        threads,
+        first_cpu: Some(1),
         requests_per_second: figure(requests_per_second),
         work_us: figure(100.0),
         work_spread: figure(work_spread),
         pages: 2,
-        milliseconds: 400,
     }
+}
+
+/// What the service did.
+fn served(outcome: &Outcome) -> &ProgramOutcome {
+    outcome.programs.iter().find(|program| program.name == "service").unwrap()
 }
 
 #[test]
@@ -81,22 +99,13 @@ fn writes_are_told_apart_by_what_they_do_to_the_pool() {
 
 #[test]
 fn a_pool_that_memory_is_too_small_for_is_a_note_and_no_error() {
-    let outcome = crate::run(&run_of("hugetlb-base", 512, &["vm.nr_hugepages=100000"], None)).unwrap();
+    let outcome =
+        crate::run(&run_of("hugetlb-base", 512, host(LONG, &["vm.nr_hugepages=100000"], None))).unwrap();
     let reached = outcome.get(PAGES_REACHED).unwrap();
     assert!((100.0..512.0).contains(&reached), "{reached} of 1 GiB");
-    assert_eq!(
-        outcome.notes,
-        [format!("vm.nr_hugepages: 100000 asked for, {reached} reached: no memory for more")]
-    );
+    let expected = format!(": vm.nr_hugepages: 100000 asked for, {reached} reached: no memory for more");
+    assert!(outcome.notes.iter().any(|note| note.ends_with(&expected)), "{:?}", outcome.notes);
     assert!(self::outcome("hugetlb-base", &["vm.nr_hugepages=10"]).notes.is_empty());
-}
-
-/// With a spread of 10, one request in two hundred would exceed the range of virtual time.
-#[test]
-fn no_request_works_for_longer_than_its_latency_can_be_told() {
-    let wild = Service { milliseconds: 2000, ..service(8, 2000.0, 10.0) };
-    let outcome = crate::run(&run_of("mainline-6.7", 256, &["vm.nr_hugepages=8"], Some(wild))).unwrap();
-    assert!(outcome.get(SERVICE_MAX).unwrap() >= 100.0 * 1e6, "{:?}", outcome.get(SERVICE_MAX));
 }
 
 /// Further allocations would each look at the pagesets of all CPUs and fail too.
@@ -104,11 +113,11 @@ fn no_request_works_for_longer_than_its_latency_can_be_told() {
 fn a_request_that_finds_no_memory_asks_for_no_more_pages() {
     let large = Service { pages: 600, ..service(8, 2000.0, 0.5) };
     let all = ["vm.nr_hugepages=18446744073709551615"];
-    let outcome = crate::run(&run_of("mainline-6.7", 256, &all, Some(large))).unwrap();
+    let outcome = crate::run(&run_of("mainline-6.7", 256, host(400, &all, Some(large)))).unwrap();
     let note = outcome.notes.iter().find_map(|note| {
         note.strip_prefix("page allocations that found no memory: ")?.split(';').next()?.parse::<f64>().ok()
     });
-    let requests = outcome.get(SERVICE_REQUESTS).unwrap();
+    let requests = served(&outcome).transactions as f64;
     assert!(note.is_some_and(|failed| failed <= requests), "{:?}, {requests} requests", outcome.notes);
 }
 
@@ -122,33 +131,32 @@ fn what_the_kernel_refuses_ends_the_run() {
         ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
         ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): vm.nr_hugepages, "),
     ] {
+        let writes = ["vm.nr_hugepages=1", write];
         let error =
-            crate::run(&run_of("hugetlb-base", 4096, &["vm.nr_hugepages=1", write], None)).unwrap_err();
-        assert!(matches!(error, RunError::Write(_)) && error.to_string().contains(expected), "{error}");
+            crate::run(&run_of("hugetlb-base", 4096, host(LONG, &writes, None))).unwrap_err().to_string();
+        assert!(error.starts_with("workload.events[1].write = ") && error.contains(expected), "{error}");
     }
-    let error =
-        crate::run(&run_of("hugetlb-base", 4096, &["vm.nr_hugepages=1"], Some(service(252, 1.0, 0.0))));
-    assert!(error.unwrap_err().to_string().contains("workload.service.cpus"));
-}
-
-/// Mean latency in microseconds, from the histogram.
-fn mean_latency(outcome: &Outcome) -> f64 {
-    let buckets = &outcome.histograms["service"];
-    let count: u64 = buckets.iter().map(|(_, count)| count).sum();
-    buckets.iter().map(|(upper, count)| upper * *count as f64).sum::<f64>() / count as f64 / 1e3
+    let error = crate::run(&run_of("hugetlb-base", 4096, host(1, &[], Some(service(252, 1.0, 0.0)))));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("workload.programs[0].program.first_cpu = 1 for the first of 252")
+    );
 }
 
 #[test]
 fn an_undisturbed_service_waits_as_queueing_theory_says() {
     // M/D/1: the mean wait is S*r/(2(1-r)) at utilisation r.
     for rate in [2500.0, 5000.0] {
-        let run = run_of("hugetlb-base-hvo-off", 4096, &["vm.stat_interval=1"], Some(service(60, rate, 0.0)));
+        let run = run_of("hugetlb-base-hvo-off", 4096, host(400, &[], Some(service(60, rate, 0.0))));
         let outcome = crate::run(&run).unwrap();
-        let work = outcome.cpu_seconds["program"] * 1e6 / outcome.get(SERVICE_REQUESTS).unwrap();
+        let requests = outcome.get(TRANSACTIONS).unwrap();
+        let work = outcome.cpu_seconds["program"] * 1e6 / requests;
         assert!((100.0..101.0).contains(&work), "{work}");
         let utilisation = work * 1e-6 * rate;
         let expected = work * (1.0 + utilisation / (2.0 * (1.0 - utilisation)));
-        let found = mean_latency(&outcome);
+        let found = outcome.get(TRANSACTION_TIME).unwrap() / requests;
         assert!((found / expected - 1.0).abs() < 0.03, "{found} expected {expected}");
     }
 }
@@ -156,32 +164,48 @@ fn an_undisturbed_service_waits_as_queueing_theory_says() {
 #[test]
 fn flushes_delay_the_service_and_nothing_else_differs() {
     let writes = ["vm.nr_hugepages=512", "vm.nr_hugepages=0"];
-    let of = |variant| crate::run(&run_of(variant, 4096, &writes, Some(service(16, 2000.0, 0.5)))).unwrap();
+    let of = |variant| {
+        let workload = host(400, &writes, Some(service(16, 2000.0, 0.5)));
+        crate::run(&run_of(variant, 4096, workload)).unwrap()
+    };
     let (off, base, merged) = (of("hugetlb-base-hvo-off"), of("hugetlb-base"), of("mainline-6.7"));
-    // The writes of all three end within the minimum time, so all serve the same requests.
-    assert_eq!(off.get(SERVICE_REQUESTS), base.get(SERVICE_REQUESTS));
-    assert_eq!(off.get(SERVICE_REQUESTS), merged.get(SERVICE_REQUESTS));
-    assert!((12_000.0..13_600.0).contains(&off.get(SERVICE_REQUESTS).unwrap()));
-    assert!(mean_latency(&base) > 1.005 * mean_latency(&off));
-    assert!(base.get(SERVICE_P50) > off.get(SERVICE_P50));
-    assert!((mean_latency(&merged) / mean_latency(&off) - 1.0).abs() < 0.002);
-    assert!(off.get(SERVICE_MAX) >= off.get(SERVICE_P999) && off.get(SERVICE_P999) > off.get(SERVICE_P50));
+    let requests = |outcome: &Outcome| served(outcome).transactions as f64;
+    // All serve the same requests, but for those that are not answered by the end.
+    assert!((12_000.0..13_600.0).contains(&requests(&off)));
+    assert!((requests(&off) - requests(&base)).abs() < 16.0);
+    assert!((requests(&off) - requests(&merged)).abs() < 16.0);
+    let latency = |outcome: &Outcome, quantile| served(outcome).latency_us[quantile];
+    assert!(latency(&base, "p50") > 1.005 * latency(&off, "p50"));
+    assert!((latency(&merged, "p50") / latency(&off, "p50") - 1.0).abs() < 0.002);
+    assert!(latency(&off, "max") >= latency(&off, "p99.9") && latency(&off, "p99.9") > latency(&off, "p50"));
     assert_eq!(of("hugetlb-base"), base);
 }
 
+/// What is held when the run ends is what requests hold that are not answered: two pages for each of eight threads at most.
 #[test]
-fn pages_are_conserved() {
+fn the_kernel_frees_the_pages_of_requests() {
     for variant in ["hugetlb-base", "patch12", "mainline-6.18"] {
         let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
-        let run = run_of(variant, 1024, &writes, Some(service(8, 5000.0, 0.3)));
-        let Workload::KernelWrites(spec) = &run.workload else { unreachable!() };
-        let mut system = run.boot(&RunProgress::default()).unwrap().system(1).unwrap();
-        let mut running = Running::new(spec, &system, run.seed);
-        running.run(&mut system);
-        assert_eq!(system.allocated, 0, "the service has freed its pages");
-        system.mm.validate(0);
-        assert!(running.refused.is_none() && running.end.is_some());
+        let run = run_of(variant, 1024, host(400, &writes, Some(service(8, 5000.0, 0.3))));
+        let Workload::Host(spec) = &run.workload else { unreachable!() };
+        let (progress, mut end) = (RunProgress::default(), milliseconds(spec.milliseconds));
+        let boot = run.boot(&progress).unwrap();
+        let mut system = boot.system(1).unwrap();
+        let mut host = Host::new(&boot, spec, &mut system).unwrap();
+        let held = system.allocated;
+        end = host.run_until(&mut system, Time::ZERO..end);
+        assert!(system.allocated - held <= 16, "{}", system.allocated - held);
+        system.mm.validate(system.allocated);
+        assert!(served(&host.outcome(&mut system, Time::ZERO..end).unwrap()).transactions > 10_000);
     }
+}
+
+#[test]
+fn a_write_that_the_run_is_too_short_for_is_noted() {
+    let outcome =
+        crate::run(&run_of("hugetlb-base", 4096, host(1, &["vm.nr_hugepages=1000"], None))).unwrap();
+    assert_eq!(outcome.notes, ["a write to vm.nr_hugepages was cut off"]);
+    assert_eq!(outcome.get(GROW_TIME), None);
 }
 
 /// A run of one write on a kernel with these settings; it gives the seconds of boot and of the write.
@@ -189,7 +213,7 @@ fn timed(machine: &str, release: &str, settings: &[(&str, &str)], write: &str) -
     let scenario = Scenario::load("hugetlb-vm252");
     let mut run = scenario.run(release, &load_machine(machine), &BTreeMap::new());
     run.settings.extend(settings.iter().map(|&(name, value)| (name.to_string(), value.to_string())));
-    run.workload = Workload::KernelWrites(KernelWrites { writes: vec![write.to_string()], service: None });
+    run.workload = host(LONG, &[write], None);
     crate::run(&run).unwrap()
 }
 
@@ -245,10 +269,12 @@ fn demotion_took_minutes_in_two_releases() {
 #[test]
 fn a_service_begins_after_boot() {
     let longest = |boot: &str| {
-        let mut run = run_of("mainline-6.9", 65_536, &["vm.stat_interval=1"], Some(service(8, 200.0, 0.0)));
+        let mut run = run_of("mainline-6.9", 65_536, host(400, &[], Some(service(8, 200.0, 0.0))));
         run.settings.insert("hugepages-2048kB/boot".into(), boot.into());
         let outcome = crate::run(&run).unwrap();
-        (outcome.get(SERVICE_MAX).unwrap(), outcome.get(SERVICE_REQUESTS).unwrap())
+        assert_eq!(outcome.get(ELAPSED), Some(0.4));
+        let served = served(&outcome);
+        (served.latency_us["max"], served.transactions)
     };
     let (without, with) = (longest("0"), longest("50000"));
     assert_eq!(without.1, with.1);

@@ -1,0 +1,152 @@
+//! What an operator's writes to pools of huge pages took: each counts as what it did to the pools.
+//!
+//! ```text
+//!   echo 1000 > nr_hugepages  ├── steps ──┤            grew: grow_time, grow_flushes, pages_reached, vmemmap_freed
+//!   echo 0 > nr_hugepages                  ├ steps ─┤  shrank: shrink_time, shrink_flushes
+//!   echo 8 > demote                                    demoted: demote_time
+//! ```
+
+use crate::outcome::Outcome;
+use crate::{System, metric};
+use machine::Time;
+use mm::Event;
+use mm::hugetlb::write::Write;
+
+/// The write in progress, and what was there when it began.
+struct Before<'s> {
+    file: &'s str,
+    began: Time,
+    huge_pages: u64,
+    flushes: u64,
+}
+
+/// Totals of the writes of one kind.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    writes: u64,
+    time: Time,
+    flushes: u64,
+}
+
+/// Writes to pools since measuring began.
+pub(super) struct PoolWrites<'s> {
+    /// Time in which boot filled pools.
+    boot: Time,
+    /// Frames of struct pages after boot.
+    frames_at_boot: i64,
+    before: Option<Before<'s>>,
+    grow: Total,
+    shrink: Total,
+    demote: Total,
+    /// What the pool had after the last write that raised it, and the frames of struct pages given back by then.
+    reached: Option<(u64, i64)>,
+}
+
+impl<'s> PoolWrites<'s> {
+    /// For a system that has just been booted.
+    pub fn new(system: &System) -> PoolWrites<'s> {
+        PoolWrites {
+            boot: system.latest(),
+            frames_at_boot: frames(system),
+            before: None,
+            grow: Total::default(),
+            shrink: Total::default(),
+            demote: Total::default(),
+            reached: None,
+        }
+    }
+
+    /// Forgets the writes that have ended.
+    pub fn start_measuring(&mut self) {
+        (self.grow, self.shrink, self.demote) = Default::default();
+        self.reached = None;
+    }
+
+    /// Notes that a write to `file` begins.
+    pub fn begin(&mut self, system: &System, file: &'s str, now: Time) {
+        let (huge_pages, flushes) = (huge_pages(system), flushes(system));
+        self.before = Some(Before { file, began: now, huge_pages, flushes });
+    }
+
+    /// The file of the write in progress, if one is.
+    pub fn in_progress(&self) -> Option<&'s str> {
+        self.before.as_ref().map(|before| before.file)
+    }
+
+    /// Counts the write that ends. Returns what to tell the user of one that has not reached what it asked for.
+    pub fn end(&mut self, system: &System, write: &Write, now: Time) -> Option<String> {
+        let before = self.before.take()?;
+        let outcome = write.outcome()?;
+        let is_short = outcome.reached < outcome.wanted;
+        let huge = huge_pages(system);
+        let total = if write.demotes() {
+            Some(&mut self.demote)
+        } else if huge > before.huge_pages || (huge == before.huge_pages && is_short) {
+            let tables = system.mm.parts.hugetlb.vmemmap.nr_split_sections() as i64;
+            self.reached = Some((outcome.reached, self.frames_at_boot - frames(system) - tables));
+            Some(&mut self.grow)
+        } else if huge < before.huge_pages {
+            Some(&mut self.shrink)
+        } else {
+            None
+        };
+        if let Some(total) = total {
+            total.writes += 1;
+            total.time += now - before.began;
+            total.flushes += flushes(system) - before.flushes;
+        }
+        is_short.then(|| {
+            let why = match write.demotes() {
+                true => "no more free pages, or no memory for their struct pages",
+                false => "no memory for more",
+            };
+            format!("{}: {} asked for, {} reached: {why}", before.file, outcome.wanted, outcome.reached)
+        })
+    }
+
+    /// Sets the metrics of pools: of boot, and of writes where there were any.
+    pub fn fill(&self, outcome: &mut Outcome) {
+        if self.boot > Time::ZERO {
+            outcome.set(metric::POOL_BOOT_TIME, self.boot.seconds());
+        }
+        if self.demote.writes > 0 {
+            outcome.set(metric::DEMOTE_TIME, self.demote.time.seconds());
+        }
+        if self.grow.writes + self.shrink.writes + self.demote.writes == 0 {
+            return;
+        }
+        for (total, time, flushes) in [
+            (self.grow, metric::GROW_TIME, metric::GROW_FLUSHES),
+            (self.shrink, metric::SHRINK_TIME, metric::SHRINK_FLUSHES),
+        ] {
+            outcome.set(time, total.time.seconds());
+            outcome.set(flushes, total.flushes as f64);
+        }
+        if let Some((reached, freed)) = self.reached {
+            outcome.set(metric::PAGES_REACHED, reached as f64);
+            outcome.set(metric::VMEMMAP_FREED, freed as f64 / 256.0);
+        }
+        for (metric, event) in
+            [(metric::IPIS, Event::TlbRemoteCalls), (metric::HUGETLB_LOCK_HOLDS, Event::HugetlbLockHolds)]
+        {
+            outcome.set(metric, outcome.counters.get(event) as f64);
+        }
+    }
+}
+
+/// Base pages in all pools of huge pages.
+fn huge_pages(system: &System) -> u64 {
+    system.mm.parts.hugetlb.hstates().iter().map(|h| h.counters().nr << h.order).sum()
+}
+
+/// Frames that hold struct pages (`nr_memmap_pages` and `nr_memmap_boot_pages`).
+fn frames(system: &System) -> i64 {
+    let vmemmap = &system.mm.parts.hugetlb.vmemmap;
+    vmemmap.nr_memmap_boot_pages() + vmemmap.nr_memmap_pages()
+}
+
+/// TLB flushes of kernel translations on all CPUs so far.
+fn flushes(system: &System) -> u64 {
+    let counters = system.mm.counters();
+    counters.get(Event::TlbFlushAll) + counters.get(Event::TlbFlushKernelRange)
+}

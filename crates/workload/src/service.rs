@@ -1,0 +1,185 @@
+//! A service: requests arrive, each takes pages of the kernel, computes, gives the pages back and is answered.
+//!
+//! ```text
+//!   thread 0   ──█──────███─────█──────────── ██ ──        each on a CPU of its own, or wherever the scheduler puts it
+//!   thread 1   ─────██───────█───────█████─────────
+//!                ▲ arrives: pages, computes, frees    latency: from the arrival to the end
+//! ```
+//!
+//! It is an open loop: requests come to each thread at random times (Poisson), regardless of earlier ones, and queue. So a request also
+//! pays for what delayed the one before it: an interrupt, a scheduler that gave the CPU to somebody else, an allocation that
+//! reclaimed. The time of a transaction is a request's latency. All random numbers of a request are drawn in one order from a stream of
+//! its thread, so all variants of a seed see the same requests.
+
+use crate::demand::Thread;
+use crate::keys::{Bounds, CPUS, THREADS};
+use crate::tasks::{Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::threads::Affinity;
+use machine::WrongValue;
+use machine::profile::Figure;
+use rand_distr::{Distribution, Exp, LogNormal};
+use rand_pcg::Pcg64Mcg;
+
+/// The longest work of a request in nanoseconds: 100 s. With a wide spread a request in a few hundred would take for ever.
+const LONGEST: f64 = 1e11;
+
+crate::keys! {
+    /// A service whose threads serve requests.
+    pub struct Service {
+        /// Number of threads.
+        pub threads: u32 => THREADS,
+        /// The CPU on which the first thread stays; the others stay on those behind it. The scheduler's choice if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub first_cpu: Option<u16> => CPUS.or_none(),
+        /// Mean rate of requests of a thread, per second.
+        pub requests_per_second: Figure => Bounds::new(1e-3, 1e9, "one in a quarter of an hour to one each ns"),
+        /// Median CPU time of a request in microseconds, without what the kernel does for it.
+        pub work_us: Figure => Bounds::new(1e-3, 1e9, "a ns to a quarter of an hour"),
+        /// Standard deviation of the logarithm of that time, which is at most 100 s per request; with 0 all requests are equal.
+        pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
+        /// Pages of the kernel that a request takes, such as buffers of a socket.
+        pub pages: u32 => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
+    }
+}
+
+impl Service {
+    pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
+        vec![
+            ("requests_per_second".into(), &mut self.requests_per_second),
+            ("work_us".into(), &mut self.work_us),
+            ("work_spread".into(), &mut self.work_spread),
+        ]
+    }
+
+    fn draws(&self) -> Result<Draws, WrongValue> {
+        let wrong =
+            |key: &str, of: &Figure| WrongValue::new(key, of.value, "a number that a distribution has");
+        let gap = Exp::new(self.requests_per_second.value)
+            .map_err(|_| wrong("requests_per_second", &self.requests_per_second))?;
+        let work = LogNormal::new(self.work_us.value.ln(), self.work_spread.value)
+            .map_err(|_| wrong("work_spread", &self.work_spread))?;
+        Ok(Draws { gap, work })
+    }
+}
+
+/// What is drawn for each request.
+#[derive(Clone, Copy)]
+struct Draws {
+    /// Seconds since the arrival before.
+    gap: Exp<f64>,
+    /// Microseconds of work.
+    work: LogNormal<f64>,
+}
+
+impl OwnSpec for Service {
+    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+        let layout = Layout {
+            processes: vec![Process::default()],
+            threads: vec![Thread::of(0); self.threads as usize],
+            stays: true,
+            ..Layout::default()
+        };
+        let server = |thread: u32| Server {
+            random: random(u64::from(thread)),
+            stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(thread as u16))),
+            arrives: 0.0,
+            left: Vec::new(),
+        };
+        let servers = (0..self.threads).map(server).collect();
+        let operations = Box::new(Requests { draws: self.draws()?, pages: self.pages, servers });
+        Ok(Own { layout, operations })
+    }
+}
+
+/// A thread.
+struct Server {
+    random: Pcg64Mcg,
+    /// Where it goes first.
+    stays_on: Option<Affinity>,
+    /// When the latest request arrives, in seconds after the start.
+    arrives: f64,
+    /// What is left of it, last first.
+    left: Vec<Operation>,
+}
+
+/// Requests of all threads.
+struct Requests {
+    draws: Draws,
+    pages: u32,
+    servers: Vec<Server>,
+}
+
+impl Operations for Requests {
+    fn next(&mut self, thread: usize) -> Option<Operation> {
+        let Requests { draws, pages, ref mut servers } = *self;
+        let server = &mut servers[thread];
+        if let Some(affinity) = server.stays_on.take() {
+            return Some(Operation::Pin(Some(affinity)));
+        }
+        if server.left.is_empty() {
+            server.arrives += draws.gap.sample(&mut server.random);
+            let work = (1e3 * draws.work.sample(&mut server.random)).min(LONGEST);
+            let request = [
+                Operation::Arrive { nanoseconds: (1e9 * server.arrives) as u64 },
+                Operation::AllocPages { pages },
+                Operation::Compute { nanoseconds: work as u64 },
+                Operation::FreePages,
+                Operation::TransactionEnd,
+            ];
+            server.left.extend(request.into_iter().rev());
+        }
+        server.left.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Value;
+    use rand::SeedableRng;
+
+    fn spec(spread: f64) -> Service {
+        toml::from_str(&format!(
+            "threads = 2\nfirst_cpu = 3\nrequests_per_second = {{ value = 1000.0, source = 'made up' }}\n\
+             work_us = {{ value = 100.0, source = 'made up' }}\nwork_spread = {{ value = {spread:?}, source = 'made up' }}\n\
+             pages = 4"
+        ))
+        .unwrap()
+    }
+
+    fn operations(spec: &Service, thread: usize, count: usize) -> Vec<Operation> {
+        spec.check_bounds("").unwrap();
+        let mut own = spec.start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
+        std::iter::from_fn(|| own.operations.next(thread)).take(count).collect()
+    }
+
+    #[test]
+    fn requests_come_at_their_rate_whatever_they_take() {
+        let all = operations(&spec(0.5), 1, 1 + 5 * 10_000);
+        assert_eq!(all[0], Operation::Pin(Some(Affinity::Cpu(4))));
+        let arrivals: Vec<u64> = all
+            .iter()
+            .filter_map(|operation| match operation {
+                Operation::Arrive { nanoseconds } => Some(*nanoseconds),
+                _ => None,
+            })
+            .collect();
+        assert!(arrivals.is_sorted());
+        let seconds = *arrivals.last().unwrap() as f64 / 1e9;
+        assert!((9.7..10.3).contains(&seconds), "10,000 requests in {seconds} s");
+        assert_eq!(
+            all[2..6],
+            [Operation::AllocPages { pages: 4 }, all[3], Operation::FreePages, Operation::TransactionEnd]
+        );
+    }
+
+    #[test]
+    fn no_request_works_for_longer_than_its_latency_can_be_told() {
+        let longest =
+            operations(&spec(10.0), 0, 5 * 10_000).into_iter().filter_map(|operation| match operation {
+                Operation::Compute { nanoseconds } => Some(nanoseconds),
+                _ => None,
+            });
+        assert_eq!(longest.max(), Some(LONGEST as u64));
+    }
+}
