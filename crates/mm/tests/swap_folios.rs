@@ -364,3 +364,43 @@ proptest! {
         }
     }
 }
+
+/// Pages on the lists of the LRU, where those in a batch are not yet.
+fn on_lists(host: &Host) -> u64 {
+    host.mm.parts.lrus.nr_lru().iter().sum()
+}
+
+/// 7.2 reads from zram through the swap cache, 6.12 past it, where a batch cannot be mistaken for another user of the page.
+#[test]
+fn a_store_to_a_page_in_the_swap_cache_drains_the_batches_of_its_cpu() {
+    for (variant, write, expected) in
+        [("folios-7.2", true, 1), ("folios-7.2", false, 0), ("mainline-6.12", true, 0)]
+    {
+        let mut host = Host::without_swap(variant, "", 64);
+        host.mm.parts.swap.swapon(4096, Some(machine::Time::ZERO));
+        host.store_to_all();
+        host.swap_out();
+        assert_eq!(on_lists(&host), 0);
+        host.touch(0, write);
+        assert_eq!(on_lists(&host), expected, "{variant}, write: {write}");
+    }
+}
+
+/// A folio that a batch refers to could not be freed.
+#[test]
+fn unmapping_drains_the_batches_of_its_cpu() {
+    for variant in ["mainline-6.12", "folios-7.2"] {
+        for is_dropped in [true, false] {
+            let mut host = Host::without_swap(variant, "", 64);
+            (0..2).for_each(|page| _ = host.touch(page, true));
+            assert_eq!(on_lists(&host), 0, "they wait in a batch");
+            let (start, process) = (host.start, host.process);
+            let mut kernel = host.mm.enter(&mut host.machine, CPU);
+            let unmapped = match is_dropped {
+                true => kernel.madvise_dontneed(process, start..start + 1),
+                false => kernel.munmap(process, start..start + 1),
+            };
+            assert_eq!((unmapped.pages(), on_lists(&host)), (1, 1), "{variant}");
+        }
+    }
+}

@@ -543,7 +543,12 @@ impl Kernel<'_> {
             _ => self.parts.mappings_of(id).iter().all(|entry| entry.table() == fault.entry.table()),
         };
         let one_entry = order == 0 || self.parts.address_spaces.page_tables[fault.entry.table()].is_huge();
-        policy::is_reused(f, one_entry, exclusive, whole)
+        let is_reused = policy::is_reused(f, one_entry, exclusive, whole);
+        // As in do_swap_page.
+        if is_reused && !exclusive && !flags.has(FolioFlags::LRU) {
+            self.lru_add_drain();
+        }
+        is_reused
             && (self.parts.folio_free_swap(id)
                 || self.parts.swap.swap_users(self.parts.swap_entry_of_page(id, fault.entry.place())) == 0)
     }

@@ -37,6 +37,8 @@ impl Kernel<'_> {
             self.parts.address_spaces.page_tables.prefetch(entry);
         }
         let Some(first) = space.vmas.first_in(&pages) else { return Unmapped::default() };
+        // Batches refer to folios, which could not be freed (unmap_region, exit_mmap).
+        self.lru_add_drain();
         let zapped = self.zap_page_range(mm, &pages, first);
         let stays = policy::cut_before_hole(&self.on.features.numa);
         let AddressSpace { vmas, locked_vm, .. } = &mut self.parts.address_spaces.mms[mm];
@@ -55,8 +57,12 @@ impl Kernel<'_> {
     /// Frees the memory of `pages` and keeps their VMAs (`MADV_DONTNEED`). Returns the pages that were
     /// mapped.
     pub fn madvise_dontneed(&mut self, mm: MmId, pages: Range<Vpn>) -> Unmapped {
-        let first = self.parts.address_spaces.mms[mm].vmas.first_in(&pages);
-        first.map(|first| self.zap_page_range(mm, &pages, first)).unwrap_or_default()
+        let Some(first) = self.parts.address_spaces.mms[mm].vmas.first_in(&pages) else {
+            return Unmapped::default();
+        };
+        // As munmap (zap_page_range_single).
+        self.lru_add_drain();
+        self.zap_page_range(mm, &pages, first)
     }
 
     /// Copies an address space for a child process (`fork`). Pages are shared until either process stores to

@@ -45,6 +45,11 @@ impl Kernel<'_> {
                 (id, Touch::ReadSwap(id))
             }
         };
+        // A batch of this CPU would be a user of the folio, so that it could not be seen to be the only one.
+        let flags = self.parts.lrus.folios.flags[id];
+        if fault.write && flags.has(FolioFlags::SWAPCACHE) && !flags.has(FolioFlags::LRU) {
+            self.lru_add_drain();
+        }
         let mine = self.parts.map_swapped(fault, id, swap);
         let order = self.parts.lrus.folios.flags[id].order();
         if fault.flags.has(VmFlags::LOCKED) && order == 0 {

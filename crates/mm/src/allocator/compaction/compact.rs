@@ -53,6 +53,8 @@ impl Kernel<'_> {
         if !self.is_suitable(z, order, highest) {
             return CompactResult::Skipped;
         }
+        // Folios in a batch cannot be migrated.
+        self.lru_add_drain();
         let mut scan = zone_scan::ZoneScan::new(self.parts, z, order, mode);
         let is_done = |mm: &Parts| mm.allocator.zones()[z].buddy.has_movable_block(order);
         let found = scan.run(self, is_done);
