@@ -12,7 +12,10 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 fn main() {
-    println!("cargo:rustc-env=MMTWIN_COMMIT={}", git(&["rev-parse", "HEAD"]).unwrap_or_default());
+    let commit = git(&["rev-parse", "HEAD"]).unwrap_or_default();
+    println!("cargo:rustc-env=MMTWIN_COMMIT={commit}");
+    let built_of = if commit.is_empty() { "no git checkout" } else { &commit };
+    println!("cargo:rustc-env=MMTWIN_VERSION={} (built of {built_of})", env!("CARGO_PKG_VERSION"));
     println!("cargo:rerun-if-changed=build.rs");
     // Every commit and checkout appends a line to the reflog.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {

@@ -96,6 +96,16 @@ pub fn scenarios() -> ArgValueCompleter {
     })
 }
 
+/// What `mmtwin show` prints: scenarios, machines and settings, and files.
+pub fn shown() -> ArgValueCompleter {
+    completer(|current| {
+        let settings = mm::SETTINGS.iter().map(|setting| setting.name);
+        let known = Scenario::names().chain(machine_names()).chain(settings).chain([THIS_MACHINE]);
+        let names = known.filter(|name| name.starts_with(current)).map(|name| (name.into(), String::new()));
+        begun(current, names).into_iter().chain(files(current)).collect()
+    })
+}
+
 /// Machines, and files of machines.
 pub fn machines() -> ArgValueCompleter {
     completer(|current| {

@@ -244,6 +244,13 @@ impl SettingLine {
     }
 }
 
+/// What `mmtwin show` prints of a setting.
+pub fn setting_text(setting: &Setting) -> String {
+    let line = SettingLine::new(setting);
+    let known = line.known.map(|known| format!(" ({})", known.name())).unwrap_or_default();
+    format!("{}: {}\n{}{known}\nacts on {}", line.name, line.description, line.values(), line.acts_on)
+}
+
 /// A metric, with the bounds of its kind.
 #[derive(JsonSchema, Serialize)]
 struct MetricLine {

@@ -17,10 +17,12 @@ mod explain;
 mod failure;
 mod files;
 mod heat;
+mod help;
 mod json;
 mod kernel;
 mod list;
 mod mrc;
+mod new;
 mod programs;
 mod progress;
 mod published;
@@ -31,6 +33,7 @@ mod run;
 mod runner;
 mod sensitivity;
 mod series;
+mod show;
 mod study;
 mod sweep;
 mod table;
@@ -38,7 +41,7 @@ mod terminal;
 mod this_machine;
 mod verify;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
 use report::number;
 use std::process::ExitCode;
@@ -53,7 +56,7 @@ use verify::processes;
 #[command(
     name = "mmtwin",
     bin_name = "mmtwin",
-    version,
+    version = env!("MMTWIN_VERSION"),
     after_help = "\
 Examples:
   mmtwin list                                 everything that is built in
@@ -79,6 +82,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     List(list::Arguments),
+    Show(show::Arguments),
+    New(new::Arguments),
     Run(run::Arguments),
     Compare(compare::Arguments),
     Explain(explain::Arguments),
@@ -117,7 +122,11 @@ enum Command {
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(terminal::say_panic));
     completion::answer(Arguments::command);
-    let result = match Arguments::try_parse() {
+    let mut known = help::grouped(Arguments::command());
+    let given = known.try_get_matches_from_mut(std::env::args_os());
+    let parsed =
+        given.and_then(|given| Arguments::from_arg_matches(&given).map_err(|error| error.format(&mut known)));
+    let result = match parsed {
         Ok(Arguments { command }) => execute(command),
         Err(error) => say_why(&error),
     };
@@ -145,6 +154,8 @@ fn say_why(error: &clap::Error) -> Result<(), Failure> {
 fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => list::execute(&arguments),
+        Command::Show(arguments) => show::execute(&arguments),
+        Command::New(arguments) => new::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),

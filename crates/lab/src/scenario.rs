@@ -197,7 +197,8 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "hugetlb-8s", "hugetlb-vm252", "hugetlb-neighbour",
     "mongodb-tpcc", "fio-zipf", "fio-zipf-2g", "fio-zipf-i7-9700", "fio-uniform", "memcached-memtier",
     "memcached-memtier-i7-9700", "mysql-readonly", "mysql-readonly-i7-9700", "streaming-vs-hot",
-    "kernel-build-3g", "working-set-shift", "working-set-shift-1g", "noisy-neighbour", "burst-writer",
+    "kernel-build-3g", "working-set-shift", "working-set-shift-1g", "noisy-neighbour", "heap-over-limit",
+    "burst-writer",
     "numa01", "numa01-threadlocal", "numa02", "numa02-smt", "kernbench", "specjbb", "tiered-kv", "xz-samples",
     "pid-filter",
     "equilibrium", "equilibrium-long", "equilibrium-same-size", "equilibrium-50", "equilibrium-70", "equilibrium-97",
@@ -269,6 +270,15 @@ impl Scenario {
             Some((place, text)) => Scenario::parse(place, text),
             None => Err(ScenarioError::UnknownScenario { name: name.into() }),
         }
+    }
+
+    /// The text of the built-in scenario or the file `name`.
+    pub fn text(name: &str) -> Result<String, ScenarioError> {
+        if is_path(name) {
+            return read(Path::new(name));
+        }
+        let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| text.to_string());
+        text.ok_or_else(|| ScenarioError::UnknownScenario { name: name.into() })
     }
 
     /// Names of the built-in scenarios.
@@ -410,6 +420,12 @@ pub fn load_machine(name: &str) -> Result<Profile, ScenarioError> {
 /// Those of the built-in machines that are `such`, for errors.
 fn machines_that(such: impl Fn(&Profile) -> bool) -> String {
     list(machine_names().filter(|name| load_machine(name).is_ok_and(|machine| such(&machine))))
+}
+
+/// The text of the built-in machine profile `name`.
+pub fn machine_text(name: &str) -> Result<String, ScenarioError> {
+    let text = MACHINES.iter().find(|(known, _)| *known == name).map(|(_, text)| text.to_string());
+    text.ok_or_else(|| ScenarioError::UnknownMachine { name: name.into() })
 }
 
 /// Names of the built-in machine profiles.
