@@ -24,8 +24,10 @@ use mm::series::RELEASES;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Workload;
+use sim::host::HostPrograms;
 use sim::metric::{Better, Metric, SYSTEM_TIME};
 use std::collections::BTreeMap;
+use workload::tasks::ProgramSpec;
 
 /// The kernel whose mechanisms are switched.
 pub const KERNEL: &str = "6.18";
@@ -114,15 +116,15 @@ impl Kernel {
     }
 }
 
-/// A demand: a scenario, in a size of which hundreds of runs are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A demand: a scenario, in a size of which hundreds of runs are made and at which memory is short.
+#[derive(Clone, Copy, Debug)]
 pub struct Demand {
     pub name: &'static str,
     /// What it stands for.
     pub what: &'static str,
     scenario: &'static str,
-    /// Virtual time of warming up and of measuring in milliseconds, if not the scenario's.
-    times: Option<(u64, u64)>,
+    /// Gives the scenario that size.
+    resize: fn(&mut HostPrograms),
 }
 
 /// All demand of the study.
@@ -131,45 +133,63 @@ pub const DEMANDS: [Demand; 7] = [
         name: "stream-and-hot",
         what: "sequential reads beside hot file pages and idle memory, in one cgroup",
         scenario: "streaming-vs-hot",
-        times: Some((5000, 2000)),
+        resize: |host| take(host, 5000, 2000),
     },
     Demand {
         name: "moving-set",
         what: "file pages in use that change every few seconds, in a cgroup",
         scenario: "working-set-shift-1g",
-        times: Some((1250, 3000)),
+        resize: |host| take(host, 1250, 3000),
     },
     Demand {
         name: "neighbours",
         what: "two cgroups without limits on a full machine, one with hot pages, one that streams",
         scenario: "noisy-neighbour",
-        times: Some((9000, 2000)),
+        resize: |host| take(host, 9000, 2000),
     },
     Demand {
-        name: "writer",
-        what: "a program that writes in bursts beside memory that is in use",
-        scenario: "burst-writer",
-        times: Some((10_000, 20_000)),
+        name: "heap",
+        what: "memory of a program, twice as much as its cgroup may have, with swap on zram",
+        scenario: "heap-over-limit",
+        resize: |_| {},
     },
     Demand {
         name: "build",
-        what: "a recorded kernel build in a cgroup of 3 GiB",
+        what: "a recorded kernel build in a cgroup of 1 GiB",
         scenario: "kernel-build-3g",
-        times: None,
+        resize: |host| limit(host, 1024),
     },
     Demand {
         name: "database",
-        what: "sysbench on MySQL, buffer pool and page cache in a cgroup",
+        what: "sysbench on MySQL, a buffer pool of 3.75 GiB and page cache in a cgroup of 4 GiB",
         scenario: "mysql-readonly",
-        times: Some((20_000, 5000)),
+        resize: |host| {
+            take(host, 20_000, 5000);
+            limit(host, 4096);
+            for program in &mut host.programs {
+                if let ProgramSpec::SysbenchReadOnly(server) = &mut program.program {
+                    (server.tables, server.buffer_pool_mib) = (12, 3840);
+                }
+            }
+        },
     },
     Demand {
         name: "phone",
         what: "30 apps that are opened in turn",
         scenario: "app-launches",
-        times: Some((30_000, 60_000)),
+        resize: |host| take(host, 30_000, 60_000),
     },
 ];
+
+/// Sets the milliseconds of warming up and of measuring.
+fn take(host: &mut HostPrograms, warm: u64, measured: u64) {
+    (host.warm_milliseconds, host.milliseconds) = (warm, measured);
+}
+
+/// Sets `memory.max` of all cgroups.
+fn limit(host: &mut HostPrograms, mib: u64) {
+    host.cgroups.iter_mut().for_each(|cgroup| cgroup.max_mib = Some(mib));
+}
 
 /// Releases whose reclaim differs from that of the release before, and [`KERNEL`].
 pub fn releases() -> Vec<&'static str> {
@@ -193,9 +213,8 @@ impl Demand {
     pub fn experiments(&self, seeds: Option<u32>) -> Result<Vec<Experiment>, ScenarioError> {
         let mut template = Experiment::of(self.scenario, seeds)?;
         template.scenario.name = format!("study-reclaim-{}", self.name);
-        if let (Workload::Host(host), Some((warm, measured))) = (&mut template.scenario.workload, self.times)
-        {
-            (host.warm_milliseconds, host.milliseconds) = (warm, measured);
+        if let Workload::Host(host) = &mut template.scenario.workload {
+            (self.resize)(host);
         }
         let of_releases = releases()
             .into_iter()
