@@ -544,7 +544,7 @@ impl Kernel<'_> {
         };
         let one_entry = order == 0 || self.parts.address_spaces.page_tables[fault.entry.table()].is_huge();
         let is_reused = policy::is_reused(f, one_entry, exclusive, whole);
-        // As in do_swap_page.
+        // A batch of this CPU would be a user of the folio besides this process (wp_can_reuse_anon_folio).
         if is_reused && !exclusive && !flags.has(FolioFlags::LRU) {
             self.lru_add_drain();
         }

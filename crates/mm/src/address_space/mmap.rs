@@ -60,7 +60,7 @@ impl Kernel<'_> {
         let Some(first) = self.parts.address_spaces.mms[mm].vmas.first_in(&pages) else {
             return Unmapped::default();
         };
-        // As munmap (zap_page_range_single).
+        // Batches refer to folios, which could not be freed (zap_page_range_single).
         self.lru_add_drain();
         self.zap_page_range(mm, &pages, first)
     }

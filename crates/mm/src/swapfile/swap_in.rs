@@ -45,7 +45,7 @@ impl Kernel<'_> {
                 (id, Touch::ReadSwap(id))
             }
         };
-        // A batch of this CPU would be a user of the folio, so that it could not be seen to be the only one.
+        // A batch of this CPU would be a user of the folio, so that this process could not be seen to be the only one (do_swap_page).
         let flags = self.parts.lrus.folios.flags[id];
         if fault.write && flags.has(FolioFlags::SWAPCACHE) && !flags.has(FolioFlags::LRU) {
             self.lru_add_drain();

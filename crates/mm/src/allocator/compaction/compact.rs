@@ -53,7 +53,7 @@ impl Kernel<'_> {
         if !self.is_suitable(z, order, highest) {
             return CompactResult::Skipped;
         }
-        // Folios in a batch cannot be migrated.
+        // Folios in a batch cannot be migrated; those of other CPUs are left alone (compact_zone).
         self.lru_add_drain();
         let mut scan = zone_scan::ZoneScan::new(self.parts, z, order, mode);
         let is_done = |mm: &Parts| mm.allocator.zones()[z].buddy.has_movable_block(order);
