@@ -3,8 +3,8 @@
 //! ```text
 //!   kbuild, page-fault,     allocate and free pages            zones
 //!   socket-stream, replay
-//!   mappings, long-running, fault in address spaces            zones, folio sizes, compaction, reclaim,
-//!   host                                                       and further ones for each kind
+//!   long-running, host      fault in address spaces            zones, folio sizes, compaction, reclaim,
+//!                                                              and further ones for each kind
 //! ```
 //!
 //! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
@@ -47,7 +47,7 @@ const HEEDED: &[Heeded] = &[
 ];
 
 /// Kinds of workloads whose processes have page tables.
-const ADDRESS_SPACES: &[&str] = &["mappings", "long-running", "host"];
+const ADDRESS_SPACES: &[&str] = &["long-running", "host"];
 
 /// Why a setting does not affect a workload; `None` if it does.
 pub(crate) fn why_not_applicable(setting: &str, workload: &Workload) -> Option<String> {

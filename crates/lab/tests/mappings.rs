@@ -7,11 +7,20 @@ use sim::metric::{self, Metric};
 use sim::outcome::Outcome;
 use sim::{Run, Workload};
 use workload::mappings;
+use workload::recorded_mappings::RecordedMappings;
+use workload::tasks::ProgramSpec;
 
 fn redis(variant: &str) -> Run {
     let scenario = Scenario::load("redis-snapshot").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()
+}
+
+/// The recorded program of a run.
+fn recorded(run: &mut Run) -> &mut RecordedMappings {
+    let Workload::Host(host) = &mut run.workload else { panic!("a host") };
+    let ProgramSpec::RecordedMappings(recorded) = &mut host.programs[0].program else { panic!("recorded") };
+    recorded
 }
 
 fn simulate(run: &Run) -> Outcome {
@@ -59,7 +68,9 @@ fn what_a_folio_saves_depends_on_the_core() {
     };
     let walks = |machine, variant| value(&outcome(machine, variant), metric::PAGE_WALK_TIME);
     assert!(walks("milan-vm-252", "folios-v2") < walks("milan-vm-252", "folios-base"));
-    assert_eq!(walks("i7-9700", "folios-v2"), walks("i7-9700", "folios-base"));
+    // Faults that take less time come at other times of the program.
+    let share = walks("i7-9700", "folios-v2") / walks("i7-9700", "folios-base");
+    assert!((0.99..1.01).contains(&share), "{share}");
     assert!(walks("i7-9700", "folios-base") > 0.0);
     assert!(value(&outcome("i7-9700", "folios-v2"), metric::FIRST_USE_TIME) > 0.0);
 }
@@ -68,9 +79,7 @@ fn what_a_folio_saves_depends_on_the_core() {
 fn marked_entries_reach_farther() {
     let walks = |variant, marked| {
         let mut run = redis(variant);
-        if let Workload::Mappings(mappings) = &mut run.workload {
-            mappings.contiguous_entries = marked;
-        }
+        recorded(&mut run).contiguous_entries = marked;
         value(&simulate(&run), metric::PAGE_WALK_TIME)
     };
     assert!(walks("folios-v2", true) < walks("folios-v2", false));
@@ -137,7 +146,9 @@ fn a_seed_replays_the_recording_of_its_place() {
 fn built_in_scenarios_have_as_many_seeds_as_recordings() {
     for name in Scenario::names() {
         let scenario = Scenario::load(name).unwrap();
-        let Workload::Mappings(_) = &scenario.workload else { continue };
+        let Workload::Host(host) = &scenario.workload else { continue };
+        let recordings = host.programs.iter().map(|program| program.program.recordings());
+        let Some(1..) = recordings.collect::<Option<Vec<_>>>().map(|all| all.len()) else { continue };
         let machine = load_machine(&scenario.machine).unwrap();
         let run = |seed| scenario.run(&scenario.variants[0], seed, &machine, &Default::default());
         let seeds = u64::from(scenario.seeds);
@@ -157,8 +168,11 @@ fn a_scenario_file_may_name_several_recordings() {
     put("one.zst", mappings::JVM[0]);
     put("two.zst", mappings::REDIS[0]);
     let built_in = std::fs::read_to_string("../../scenarios/redis-snapshot.toml").unwrap();
-    let load = |program: &str| {
-        put("own.toml", built_in.replace("program = \"redis\"", &format!("program = {program}")).as_bytes());
+    let load = |recording: &str| {
+        put(
+            "own.toml",
+            built_in.replace("recording = \"redis\"", &format!("recording = {recording}")).as_bytes(),
+        );
         Scenario::load(directory.path().join("own.toml").to_str().unwrap())
     };
     let scenario = load("['one.zst', 'two.zst']").unwrap();
@@ -171,8 +185,10 @@ fn a_scenario_file_may_name_several_recordings() {
     put("two.zst", b"damaged");
     let refused = sim::run(&run(2).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("two.zst: recorded mappings"), "{refused}");
-    for (program, problem) in [("['one.zst', 'three.zst']", "three.zst"), ("[]", "at least one recording")] {
-        let refused = load(program).unwrap_err().to_string();
-        assert!(refused.contains("workload.program") && refused.contains(problem), "{refused}");
+    for (recording, problem) in [("['one.zst', 'three.zst']", "three.zst"), ("[]", "at least one recording")]
+    {
+        let refused = load(recording).unwrap_err().to_string();
+        let key = "workload.programs[0].program.recording";
+        assert!(refused.contains(key) && refused.contains(problem), "{refused}");
     }
 }

@@ -251,12 +251,22 @@ fn program_keys() -> impl Strategy<Value = String> {
              pages = {pages}"
         )
     });
+    let recording = prop::sample::select(vec!["jvm", "redis", "kernel-build"]);
+    let recorded = (recording, 1..4u64, 1..20u64).prop_map(|(recording, rounds, tenths)| {
+        let (runs, walks) = (figure(1), figure(2));
+        format!(
+            "kind = \"recorded-mappings\", recording = \"{recording}\", rounds = {rounds}, runs = {runs}, million_walks = {walks}, \
+             cpu_seconds = {{ value = {}, source = \"drawn\" }}",
+            0.1 * tenths as f64
+        )
+    });
     let background = prop_oneof![
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
         (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
         apps,
         service,
+        recorded,
     ];
     prop_oneof![
         4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,
@@ -281,7 +291,8 @@ fn program() -> impl Strategy<Value = Program> {
                 begins_on: begins_on.filter(|_| begins_on_cpu.is_none()),
                 begins_on_cpu,
                 mems_allowed,
-                layout,
+                // A recording has addresses of its own.
+                layout: layout.filter(|_| !keys.contains("recorded-mappings")),
                 copies,
                 start,
                 keys,

@@ -350,6 +350,7 @@ impl BlockIo {
         let mut is_retried = self.take_retry(place);
         loop {
             let hints = system.mm.counters().get(Event::NumaHintFaults);
+            let mapped = system.mm.parts.address_spaces.mm(mm).anon_pages();
             let mut kernel = system.mm.enter(&mut system.machine, cpu);
             let touch = match is_retried {
                 true => kernel.retry_touch(mm, page, write)?,
@@ -368,12 +369,19 @@ impl BlockIo {
             };
             // Both attempts are one fault.
             if !is_retried {
-                let cost = system.machine.costs.page_fault;
+                let pages = system.mm.parts.address_spaces.mm(mm).anon_pages().saturating_sub(mapped);
+                let costs = &system.machine.costs;
+                let cost = costs.page_fault + costs.further_pages(pages);
                 system.machine.work(cpu, Category::PageFault, cost);
             }
-            if touch != Touch::Minor {
-                self.submit_swap_reads(system, cpu);
-                self.submit_reads(system, cpu);
+            match touch {
+                Touch::Minor => {}
+                // A file that no device has is in memory.
+                Touch::ReadFile(id) if !is_retried => system.mm.parts.lrus.end_read(id),
+                _ => {
+                    self.submit_swap_reads(system, cpu);
+                    self.submit_reads(system, cpu);
+                }
             }
             let read = folio.filter(|&id| system.mm.parts.lrus.is_locked(id));
             let waits = read.map(|id| self.filled_at[id.index()]);

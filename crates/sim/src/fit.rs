@@ -7,7 +7,6 @@
 use crate::error::Misfit;
 use crate::host::{HostProgram, HostPrograms};
 use crate::long_running::LongRunning;
-use crate::mappings::Program;
 use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
@@ -51,13 +50,7 @@ impl Workload {
             }
             Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
-            Workload::Mappings(w) if w.program.recordings() == 0 => {
-                wrong("program", "[]".into(), "at least one recording")
-            }
-            Workload::PageFault(_)
-            | Workload::SocketStream(_)
-            | Workload::Mappings(_)
-            | Workload::Replay(_) => Ok(()),
+            Workload::PageFault(_) | Workload::SocketStream(_) | Workload::Replay(_) => Ok(()),
         }
     }
 }
@@ -119,7 +112,7 @@ fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfi
 /// Whether the workload runs with any base page size: its demand is in bytes, or in pages that are converted.
 fn has_any_page_size(workload: &Workload) -> bool {
     match workload {
-        Workload::PageFault(_) | Workload::LongRunning(_) | Workload::Mappings(_) => true,
+        Workload::PageFault(_) | Workload::LongRunning(_) => true,
         Workload::Host(host) => host.has_any_page_size(),
         _ => false,
     }
@@ -145,15 +138,14 @@ impl Run {
                 check_node(machine, "bind", w.bind.unwrap_or(0))
                     .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
             }
-            Workload::Host(w) => w.check_fit(machine),
-            Workload::Mappings(w) => self.check_seed(&w.program),
+            Workload::Host(w) => w.check_fit(machine).and_then(|()| self.check_seed(w)),
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
         }
     }
 
-    /// Checks that the seed has a recording.
-    fn check_seed(&self, program: &Program) -> Result<(), Misfit> {
-        let recordings = program.recordings();
+    /// Checks that the seed has a recording, where it selects nothing else.
+    fn check_seed(&self, host: &HostPrograms) -> Result<(), Misfit> {
+        let Some(recordings) = host.recordings() else { return Ok(()) };
         if (1..=recordings as u64).contains(&self.seed) {
             return Ok(());
         }

@@ -22,7 +22,6 @@ pub mod kbuild;
 mod kernel_choice;
 pub mod long_running;
 mod mapping;
-pub mod mappings;
 mod memory_access;
 pub mod metric;
 mod oom;
@@ -32,6 +31,7 @@ pub mod page_fault;
 pub mod progress;
 mod random;
 pub mod readahead;
+mod recorded_space;
 pub mod replay;
 mod run;
 mod sched;
@@ -113,7 +113,6 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
         Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
-        Workload::Mappings(spec) => mappings::run(boot, spec),
         Workload::Host(spec) => host::run(boot, spec),
     }
 }

@@ -165,7 +165,6 @@ const SOCKET_STREAM: &[&str] = &["socket-stream"];
 /// Several programs and an operator.
 const HOST: &[&str] = &["host"];
 const LONG_RUNNING: &[&str] = &["long-running"];
-const MAPPINGS: &[&str] = &["mappings"];
 /// Of published tables only: nothing in the twin has shared memory.
 const PUBLISHED: &[&str] = &[];
 
@@ -292,25 +291,25 @@ metrics! {
         "swap space in use at the end";
     SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, HOST,
         "swap space that is free at the end";
-    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, MAPPINGS,
+    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, HOST,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
-    FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, MAPPINGS,
+    FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, HOST,
         "CPU time of page faults, clearing, copying and unmapping";
-    FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, MAPPINGS,
+    FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, HOST,
         "CPU time that the program waits for pages that were cleared with others, when it uses them first";
-    PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, MAPPINGS,
+    PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, HOST,
         "CPU time of the program's page walks";
-    PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, MAPPINGS,
+    PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, HOST,
         "page faults of anonymous memory";
-    SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, MAPPINGS,
+    SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, HOST,
         "part of anonymous memory in folios of 64 KiB, sampled once a second of the recording";
-    SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, MAPPINGS,
+    SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, HOST,
         "part of it in folios of 32 KiB";
-    SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, MAPPINGS,
+    SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, HOST,
         "part of it in folios of 16 KiB";
-    SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, MAPPINGS,
+    SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, HOST,
         "part of it in single pages";
-    ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, MAPPINGS,
+    ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, HOST,
         "memory of their own that all processes have mapped, the most that a sample found; without files and page tables";
     PREFERRED_SUCCESS, "preferred_success", "preferred order", Share, "%", Higher, LONG_RUNNING,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";

@@ -15,7 +15,6 @@ use crate::host::HostPrograms;
 use crate::kbuild::KernelBuild;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::long_running::LongRunning;
-use crate::mappings::RecordedMappings;
 use crate::page_fault::PageFaultLoop;
 use crate::progress::RunProgress;
 use crate::replay::Replay;
@@ -40,8 +39,6 @@ workload::kinds! {
         "replay" Replay(Replay),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
         "long-running" LongRunning(LongRunning),
-        /// A program whose mappings and first touches were recorded.
-        "mappings" Mappings(RecordedMappings),
         /// Several programs on one machine.
         "host" Host(HostPrograms),
     }
@@ -104,9 +101,6 @@ impl Workload {
     pub fn recorded_files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         match self {
             Workload::Replay(w) => vec![("trace".into(), &mut w.trace)],
-            Workload::Mappings(w) => {
-                w.program.files_mut().iter_mut().map(|path| ("program".into(), path)).collect()
-            }
             Workload::Host(w) => w.recorded_files_mut(),
             _ => Vec::new(),
         }
@@ -120,11 +114,6 @@ impl Workload {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }
             Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
-            Workload::Mappings(w) => vec![
-                ("cpu_seconds", &mut w.cpu_seconds),
-                ("runs", &mut w.runs),
-                ("million_walks", &mut w.million_walks),
-            ],
             _ => Vec::new(),
         };
         own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()

@@ -75,7 +75,7 @@ impl AppLaunches {
 }
 
 impl OwnSpec for AppLaunches {
-    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+    fn start(&self, _seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let [memory, framework, own] = self.areas();
         let file = |pages| File { pages, advice: Advice::Normal, descriptor: Descriptor::Shared, new: false };
         let files = std::iter::once(framework).chain((0..self.apps).map(|_| own)).map(file).collect();
@@ -86,6 +86,7 @@ impl OwnSpec for AppLaunches {
             files,
             threads: (0..self.apps).map(Thread::of).collect(),
             stays: true,
+            own_time: None,
         };
         let app = |number| App::new(self, random(u64::from(number)));
         let operations = Launches {
@@ -149,6 +150,7 @@ impl App {
     /// Begins a launch at this time after the start.
     fn launch(&mut self, spec: &AppLaunches, nanoseconds_after: u64) {
         self.left.push_back(Operation::SleepUntil { nanoseconds: nanoseconds_after });
+        self.left.push_back(Operation::TransactionBegin);
         if self.launches == 0 {
             let [memory, ..] = spec.areas();
             self.left.push_back(store(0..memory));
@@ -194,7 +196,7 @@ impl Launches {
 }
 
 impl Operations for Launches {
-    fn next(&mut self, thread: usize) -> Option<Operation> {
+    fn next(&mut self, thread: usize, _now: u64) -> Option<Operation> {
         if self.apps[thread].left.is_empty() {
             let round = self.apps[thread].launches;
             if round == self.spec.rounds {
@@ -226,7 +228,7 @@ mod tests {
 
     /// The operations of an app, launch by launch.
     fn launches(operations: &mut dyn Operations, app: usize) -> Vec<Vec<Operation>> {
-        let all: Vec<Operation> = std::iter::from_fn(|| operations.next(app)).collect();
+        let all: Vec<Operation> = std::iter::from_fn(|| operations.next(app, 0)).collect();
         all.split_inclusive(|operation| *operation == Operation::TransactionEnd).map(<[_]>::to_vec).collect()
     }
 
@@ -242,7 +244,7 @@ mod tests {
     fn every_launch_needs_the_same_half_and_another_quarter() {
         let spec = spec();
         assert!(spec.check_bounds("").is_ok());
-        let mut own = spec.start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
+        let mut own = spec.start(1, &|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
         let launches = launches(&mut *own.operations, 1);
         assert_eq!(launches.len(), 4);
         let needed: Vec<BTreeSet<(u32, u64)>> = launches.iter().map(|launch| blocks(launch)).collect();
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn apps_take_turns() {
-        let mut own = spec().start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
+        let mut own = spec().start(1, &|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
         let start = |launch: &Vec<Operation>| match launch[0] {
             Operation::SleepUntil { nanoseconds } => nanoseconds / 10_000_000,
             _ => panic!("a launch begins with waiting"),

@@ -19,7 +19,7 @@ crate::keys! {
 }
 
 impl OwnSpec for KernelThread {
-    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+    fn start(&self, _seed: u64, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let nanoseconds = self.milliseconds.saturating_mul(1_000_000);
         let process = Process { of_kernel: true, ..Process::default() };
         Ok(Own::of_list(process, vec![Operation::SystemCalls { nanoseconds }]))
@@ -37,7 +37,7 @@ crate::keys! {
 }
 
 impl OwnSpec for TouchOnce {
-    fn start(&self, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+    fn start(&self, _seed: u64, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         // A VMA is never empty.
         let process = Process { areas: vec![self.pages.max(1)], ..Process::default() };
         let touch =

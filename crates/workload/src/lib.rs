@@ -71,6 +71,7 @@ pub mod mappings;
 pub mod output;
 mod parquet_file;
 pub mod process;
+pub mod recorded_mappings;
 pub mod service;
 pub mod table;
 pub mod tasks;

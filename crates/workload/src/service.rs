@@ -72,7 +72,7 @@ struct Draws {
 }
 
 impl OwnSpec for Service {
-    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+    fn start(&self, _seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let layout = Layout {
             processes: vec![Process::default()],
             threads: vec![Thread::of(0); self.threads as usize],
@@ -110,7 +110,7 @@ struct Requests {
 }
 
 impl Operations for Requests {
-    fn next(&mut self, thread: usize) -> Option<Operation> {
+    fn next(&mut self, thread: usize, _now: u64) -> Option<Operation> {
         let Requests { draws, pages, ref mut servers } = *self;
         let server = &mut servers[thread];
         if let Some(affinity) = server.stays_on.take() {
@@ -149,8 +149,8 @@ mod tests {
 
     fn operations(spec: &Service, thread: usize, count: usize) -> Vec<Operation> {
         spec.check_bounds("").unwrap();
-        let mut own = spec.start(&|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
-        std::iter::from_fn(|| own.operations.next(thread)).take(count).collect()
+        let mut own = spec.start(1, &|stream| Pcg64Mcg::seed_from_u64(stream)).unwrap();
+        std::iter::from_fn(|| own.operations.next(thread, 0)).take(count).collect()
     }
 
     #[test]

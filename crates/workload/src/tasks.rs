@@ -6,7 +6,8 @@
 //!   threads::Program    which thread uses which memory, and how               ┤
 //!   background          threads of the kernel, memory that was touched once   ┤
 //!   app_launches        apps of a phone, one in front at a time               ┤
-//!   service             requests that arrive whether or not others are done   ┘
+//!   service             requests that arrive whether or not others are done   │
+//!   recorded_mappings   processes whose mappings and first touches were recorded  ┘
 //! ```
 //!
 //! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
@@ -21,6 +22,8 @@ use crate::demand::spec::{self, DemandSpec};
 use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand, File};
+use crate::mappings::Change;
+use crate::recorded_mappings::RecordedMappings;
 use crate::service::Service;
 use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
 use machine::WrongValue;
@@ -66,6 +69,12 @@ pub enum Operation {
     Barrier,
     /// Replaces the process, which has no other thread, by a new one without areas.
     Exec,
+    /// Changes the address space of the process where a recording says, or touches pages there.
+    Recorded(Change),
+    /// Starts a process of the program, which does not run, with a copy of the address space (`fork`).
+    Fork { process: u32 },
+    /// Waits until a process of the program has exited (`wait`).
+    Wait { process: u32 },
     /// Sleeps until this time after the program's start.
     SleepUntil { nanoseconds: u64 },
     /// Waits for a request that arrives at this time after the program's start, unless it has arrived. Its transaction begins then.
@@ -77,6 +86,8 @@ pub enum Operation {
     FreePages,
     /// Writes to a file of the kernel: the write of this number among those that the program was started with.
     WriteFile { number: u32 },
+    /// Begins a transaction, unless it begins where the one before ends.
+    TransactionBegin,
     /// Ends a transaction, the unit that the benchmark counts.
     TransactionEnd,
 }
@@ -84,7 +95,13 @@ pub enum Operation {
 impl Operation {
     /// Whether nobody else can see it, so that a CPU may do it ahead of the others.
     pub fn is_private(self) -> bool {
-        matches!(self, Operation::Compute { .. } | Operation::SystemCalls { .. } | Operation::TransactionEnd)
+        matches!(
+            self,
+            Operation::Compute { .. }
+                | Operation::SystemCalls { .. }
+                | Operation::TransactionBegin
+                | Operation::TransactionEnd
+        )
     }
 }
 
@@ -103,16 +120,31 @@ pub struct Process {
     pub touched: bool,
     /// Whether it is a thread of the kernel, which has no memory of its own and which NUMA balancing leaves alone.
     pub of_kernel: bool,
+    /// Whether it begins when another process forks it.
+    pub forked: bool,
+}
+
+/// What is known of a program's own CPU time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OwnTime {
+    /// Runs of the benchmark in a second of it.
+    pub runs: f64,
+    /// Page walks in a second of it, with order-0 pages only.
+    pub walks: f64,
+    /// Whether kernels before 6.9 use arm64's contiguous bit for runs of pages too.
+    pub contiguous_entries: bool,
 }
 
 /// The processes, files and threads of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
     pub processes: Vec<Process>,
     pub files: Vec<File>,
     pub threads: Vec<demand::Thread>,
     /// Whether processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
     pub stays: bool,
+    /// How its own CPU time depends on the folios that it has, if that is known.
+    pub own_time: Option<OwnTime>,
 }
 
 crate::kinds! {
@@ -150,6 +182,8 @@ crate::kinds! {
         "app-launches" AppLaunches(AppLaunches),
         /// A service whose requests arrive at random times.
         "service" Service(Service),
+        /// Processes whose mappings and first touches were recorded.
+        "recorded-mappings" RecordedMappings(RecordedMappings),
     }
 }
 
@@ -176,8 +210,13 @@ enum Family {
 
 /// A program with a file of its own.
 pub(crate) trait OwnSpec {
-    /// Starts it; `random` gives each thread a random stream of its own.
-    fn start(&self, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue>;
+    /// Checks how its keys go together.
+    fn check(&self) -> Result<(), WrongValue> {
+        Ok(())
+    }
+
+    /// Starts it; `seed`, from 1, selects one of several recordings, and `random` gives each thread a random stream of its own.
+    fn start(&self, seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue>;
 }
 
 impl ProgramSpec {
@@ -199,6 +238,7 @@ impl ProgramSpec {
             ProgramSpec::TouchOnce(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(spec)),
         }
     }
 
@@ -207,7 +247,7 @@ impl ProgramSpec {
         match self.family() {
             Family::Demand(spec) => spec.check(),
             Family::Threads(spec) => spec.check(),
-            Family::Own(_) => Ok(()),
+            Family::Own(spec) => spec.check(),
         }
     }
 
@@ -238,14 +278,26 @@ impl ProgramSpec {
             | ProgramSpec::Samples(_)
             | ProgramSpec::KernelThread(_)
             | ProgramSpec::TouchOnce(_)
-            | ProgramSpec::Service(_) => false,
+            | ProgramSpec::Service(_)
+            | ProgramSpec::RecordedMappings(_) => false,
         }
     }
 
-    /// The recording that it replays, where its path is given.
-    pub fn recorded_file_mut(&mut self) -> Option<&mut PathBuf> {
+    /// The recordings that it replays, where paths are given, and the key that gives them.
+    pub fn recorded_files_mut(&mut self) -> (&'static str, &mut [PathBuf]) {
         match self {
-            ProgramSpec::Samples(samples::SampleFile { file: samples::Recording::File(path) }) => Some(path),
+            ProgramSpec::Samples(samples::SampleFile { file: samples::Recording::File(path) }) => {
+                ("file", std::slice::from_mut(path))
+            }
+            ProgramSpec::RecordedMappings(spec) => ("recording", spec.recording.files_mut()),
+            _ => ("", &mut []),
+        }
+    }
+
+    /// How many recordings there are, of which a seed selects one; `None` if it has random numbers instead.
+    pub fn recordings(&self) -> Option<usize> {
+        match self {
+            ProgramSpec::RecordedMappings(spec) => Some(spec.recording.recordings()),
             _ => None,
         }
     }
@@ -263,6 +315,7 @@ impl ProgramSpec {
             ProgramSpec::Kernbench(spec) => spec.figures_mut(),
             ProgramSpec::AppLaunches(spec) => spec.figures_mut(),
             ProgramSpec::Service(spec) => spec.figures_mut(),
+            ProgramSpec::RecordedMappings(spec) => spec.figures_mut(),
             ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
             | ProgramSpec::PinMove(_)
@@ -272,12 +325,18 @@ impl ProgramSpec {
         }
     }
 
-    /// Starts the program on a machine with `cpus` CPUs; `random` gives each thread a random stream of its own.
-    pub fn start(&self, cpus: usize, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
+    /// Starts the program on a machine with `cpus` CPUs; `seed`, from 1, selects one of several recordings, and `random` gives each
+    /// thread a random stream of its own.
+    pub fn start(
+        &self,
+        cpus: usize,
+        seed: u64,
+        random: impl Fn(u64) -> Pcg64Mcg,
+    ) -> Result<Program, WrongValue> {
         Ok(match self.family() {
             Family::Demand(spec) => Program::of_demand(spec.start(random)?),
             Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
-            Family::Own(spec) => Program::of_own(spec.start(&random)?),
+            Family::Own(spec) => Program::of_own(spec.start(seed, &random)?),
         })
     }
 }
@@ -290,15 +349,20 @@ pub(crate) struct Own {
 
 /// What threads do.
 pub(crate) trait Operations {
-    /// The next operation of `thread`; `None` when it is done.
-    fn next(&mut self, thread: usize) -> Option<Operation>;
+    /// The next operation of `thread` at `now`, in nanoseconds since the start; `None` when it is done.
+    fn next(&mut self, thread: usize, now: u64) -> Option<Operation>;
+
+    /// Whether it has an amount of work, and ends when that is done.
+    fn ends(&self) -> bool {
+        false
+    }
 }
 
 /// Operations of one thread that are known from the start.
 struct Listed(std::vec::IntoIter<Operation>);
 
 impl Operations for Listed {
-    fn next(&mut self, _thread: usize) -> Option<Operation> {
+    fn next(&mut self, _thread: usize, _now: u64) -> Option<Operation> {
         self.0.next()
     }
 }
@@ -341,7 +405,13 @@ impl Program {
             own.len() as u32 - 1
         };
         let areas = of.regions.iter().map(number).collect();
-        let layout = Layout { files: of.files.clone(), threads: of.threads.clone(), processes, stays: true };
+        let layout = Layout {
+            files: of.files.clone(),
+            threads: of.threads.clone(),
+            processes,
+            stays: true,
+            own_time: None,
+        };
         Program { generator: Generator::Demand { demand: Box::new(demand), areas }, layout }
     }
 
@@ -359,6 +429,7 @@ impl Program {
             files: Vec::new(),
             threads: of.threads.iter().map(|&process| demand::Thread::of(process)).collect(),
             stays: false,
+            own_time: None,
         };
         Program { generator: Generator::Threads(program), layout }
     }
@@ -372,7 +443,7 @@ impl Program {
     pub fn of_writes(milliseconds: impl IntoIterator<Item = u64>) -> Program {
         let write = |(number, milliseconds): (u32, u64)| {
             let sleep = Operation::SleepUntil { nanoseconds: milliseconds.saturating_mul(1_000_000) };
-            [sleep, Operation::WriteFile { number }, Operation::TransactionEnd]
+            [sleep, Operation::TransactionBegin, Operation::WriteFile { number }, Operation::TransactionEnd]
         };
         let operations = (0..).zip(milliseconds).flat_map(write).collect();
         Program::of_own(Own::of_list(Process::default(), operations))
@@ -401,7 +472,7 @@ impl Program {
         match &self.generator {
             Generator::Demand { .. } => self.is_build(),
             Generator::Threads(program) => program.ends(),
-            Generator::Own(_) => false,
+            Generator::Own(operations) => operations.ends(),
         }
     }
 
@@ -428,7 +499,7 @@ impl Program {
         match &mut self.generator {
             Generator::Demand { demand, areas } => Some(of_demand(demand.next(thread)?, areas)),
             Generator::Threads(program) => Some(of_threads(program.next(thread, now)?)),
-            Generator::Own(operations) => operations.next(thread),
+            Generator::Own(operations) => operations.next(thread, now),
         }
     }
 }
@@ -479,7 +550,7 @@ mod tests {
     fn start(text: &str) -> Program {
         let spec: ProgramSpec = toml::from_str(text).expect("a program");
         spec.check().expect("checked");
-        spec.start(4, Pcg64Mcg::seed_from_u64).expect("started")
+        spec.start(4, 1, Pcg64Mcg::seed_from_u64).expect("started")
     }
 
     #[test]

@@ -15,7 +15,6 @@ use mm::{SETTINGS, Series, Settings};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use sim::Workload;
 use std::path::Path;
 use toml::{Table, Value};
 use workload::keys::{Bounds, Key, Numbers, Takes, Value as _};
@@ -170,7 +169,6 @@ impl Case {
         let names: Vec<&str> = Scenario::names().collect();
         let name = names.choose(random).expect("there are scenarios");
         let built_in = Scenario::load(name).expect("a built-in scenario");
-        let is_recorded = matches!(built_in.workload, Workload::Mappings(_));
         let mut scenario = Table::try_from(&built_in).expect("a scenario is a table");
         scenario["name"] = Value::String("case".into());
         let Takes::Table(keys) = Scenario::TAKES else { unreachable!("a scenario is a table") };
@@ -192,7 +190,7 @@ impl Case {
             .collect();
         let machines: Vec<&str> = machine_names().collect();
         let machine = random.random_bool(0.4).then(|| machines.choose(random).expect("machines").to_string());
-        let memory_mib = (!is_recorded && random.random_bool(0.7)).then(|| 1 << random.random_range(7..=11));
+        let memory_mib = random.random_bool(0.7).then(|| 1 << random.random_range(7..=11));
         let variant = kernels.choose(random).expect("a series has variants").to_string();
         Case { scenario, variant, machine, memory_mib, settings }
     }

@@ -141,8 +141,9 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
     let mut run = runs(1).remove(0);
     for workload in [
         "kind = 'replay'\ntrace = 'PATH'\ncopies = 1\nstagger_us = 0",
-        "kind = 'mappings'\nprogram = 'PATH'\ncpu_seconds = { value = 1, source = '' }\n\
-         runs = { value = 1, source = '' }\nmillion_walks = { value = 1, source = '' }",
+        "kind = 'host'\nmilliseconds = 1\n[[programs]]\nname = 'own'\n[programs.program]\nkind = 'recorded-mappings'\n\
+         recording = 'PATH'\ncpu_seconds = { value = 1, source = '' }\nruns = { value = 1, source = '' }\n\
+         million_walks = { value = 1, source = '' }",
         "kind = 'host'\nmilliseconds = 1\nprograms = [{ name = 'xz', program = { kind = 'samples', file = 'PATH' } }]",
     ] {
         run.workload = toml::from_str(&workload.replace("PATH", path.to_str().unwrap())).unwrap();
@@ -164,8 +165,9 @@ fn identity_depends_on_which_of_the_recorded_files_has_what() {
     let paths = ["one", "two"].map(|name| directory.path().join(name));
     let mut run = runs(1).remove(0);
     run.workload = toml::from_str(&format!(
-        "kind = 'mappings'\nprogram = {paths:?}\ncpu_seconds = {{ value = 1, source = '' }}\n\
-         runs = {{ value = 1, source = '' }}\nmillion_walks = {{ value = 1, source = '' }}"
+        "kind = 'host'\nmilliseconds = 1\n[[programs]]\nname = 'own'\n[programs.program]\nkind = 'recorded-mappings'\n\
+         recording = {paths:?}\ncpu_seconds = {{ value = 1, source = '' }}\nruns = {{ value = 1, source = '' }}\n\
+         million_walks = {{ value = 1, source = '' }}"
     ))
     .unwrap();
     let of = |contents: [&str; 2]| {

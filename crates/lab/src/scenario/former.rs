@@ -1,5 +1,6 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
-//! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, and `kind = "kernel-writes"`, an operator and a service.
+//! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service, and
+//! `kind = "mappings"`, a recorded program.
 //!
 //! ```text
 //!   paging
@@ -12,6 +13,8 @@
 //!   kernel-writes
 //!   writes                  ─►   [[workload.events]]     write = each of them
 //!   [workload.service]           [[workload.programs]]   program = { kind = "service" }
+//!   mappings
+//!   program = "jvm"         ─►   [[workload.programs]]   program = { kind = "recorded-mappings", recording = "jvm" }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -23,7 +26,8 @@ use toml::{Table, Value};
 const SAME: [&str; 7] =
     ["files", "large_folios", "swap", "swap_mib", "held_mib", "warm_milliseconds", "milliseconds"];
 
-/// Milliseconds that every write to a pool has ended after, where a scenario had no time; the run ends with the last one.
+/// Milliseconds that every write to a pool and every recording has ended after, where a scenario had no time; the run ends with the last
+/// one.
 const LONG: i64 = 3_600_000;
 
 fn table(entries: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Value {
@@ -43,10 +47,21 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
         "paging" => ("paging", of_paging(workload)?),
         "numa" => ("numa", of_numa(workload)?),
         "kernel-writes" => ("kernel-writes", of_kernel_writes(workload)?),
+        "mappings" => ("mappings", of_mappings(workload)?),
         _ => return None,
     };
     present.insert("kind".into(), "host".into());
     Some((kind, toml::to_string(&BTreeMap::from([("workload", present)])).ok()?))
+}
+
+fn of_mappings(mut program: Table) -> Option<Table> {
+    let recording = program.remove("program")?;
+    program.extend([("kind".into(), "recorded-mappings".into()), ("recording".into(), recording)]);
+    let program = table([("name", name("program", 0)), ("program", Some(Value::Table(program)))]);
+    Some(Table::from_iter([
+        ("milliseconds".into(), Value::from(LONG)),
+        ("programs".into(), Value::Array(vec![program])),
+    ]))
 }
 
 fn of_kernel_writes(mut workload: Table) -> Option<Table> {
@@ -213,6 +228,23 @@ mod tests {
             assert_eq!((host.milliseconds, host.programs.len()), (milliseconds, programs));
             assert_eq!(host.events[1].write, "vm.nr_hugepages=0");
         }
+    }
+
+    #[test]
+    fn a_recorded_program_is_one_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'ampere-altra'\nseries = 'folios'\n\
+             variants = ['folios-base']\nseeds = 1\nmetrics = ['fault_time']\n";
+        let figures = ["cpu_seconds", "runs", "million_walks"]
+            .map(|key| format!("{key} = {{ value = 1.0, source = 'made up' }}\n"))
+            .concat();
+        let former = format!("{header}[workload]\nkind = 'mappings'\nprogram = 'redis'\n{figures}");
+        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
+        let (said, present) = error.split_once("\n\n").unwrap();
+        assert!(said.starts_with("old.toml: line 10: workload.kind = mappings"), "{said}");
+        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        assert_eq!(host.programs[0].program.kind(), "recorded-mappings");
+        assert_eq!(host.programs[0].program.recordings(), Some(1));
     }
 
     #[test]

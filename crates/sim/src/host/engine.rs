@@ -10,8 +10,11 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
+mod recorded;
+
 use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
+use super::own_time::OwnTimes;
 use super::pools::PoolWrites;
 use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
 use super::threads::{Beginnings, Doing, Pids, Process, Role, Running, State, Thread, Writing};
@@ -31,6 +34,7 @@ use mm::address_space::{MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::features::sched::SchedFeatures;
 use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
+use mm::numa::placement::TaskId;
 use mm::oom_kill::OomKill;
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
@@ -76,6 +80,7 @@ pub(super) struct Host<'s> {
     held: HeldPages,
     reports: Reports,
     samples: Samples,
+    own_times: OwnTimes,
     /// The memory cgroups by number.
     memcgs: Vec<Memcg>,
     /// What the operator writes to.
@@ -123,7 +128,8 @@ impl<'s> Host<'s> {
             page_size,
             reports: Reports::new(spec, cpus),
             samples: Samples::default(),
-            running: all.threads.iter().filter(|thread| !thread.is_first()).count(),
+            own_times: OwnTimes::new(system, &all.programs),
+            running: all.threads.iter().filter(|thread| thread.is_counted()).count(),
             done_at: Time::ZERO,
             programs: all.programs,
             processes: all.processes,
@@ -158,6 +164,7 @@ impl<'s> Host<'s> {
             self.held.follow_swap(system, Cpu(0), &self.io);
             system.mm.parts.lrus.flush_stats_periodically(time);
             self.samples.take(system, time, self.reports.transactions(), self.accesses.counted());
+            self.own_times.sample(system, time, &self.processes);
         }
         if self.running == 0 { self.done_at.clamp(times.start, times.end) } else { time }
     }
@@ -194,6 +201,7 @@ impl<'s> Host<'s> {
         self.io.start_measuring();
         self.reports.start_measuring(system);
         self.pools.start_measuring();
+        self.own_times.start_measuring();
     }
 
     /// Whether it could run so far.
@@ -224,6 +232,7 @@ impl<'s> Host<'s> {
         outcome.areas = heat_map(system);
         outcome.set(metric::ELAPSED, (times.end - times.start).seconds());
         self.reports.fill(&mut outcome, times);
+        self.own_times.fill(&mut outcome, system, &self.reports);
         self.pools.fill(&mut outcome);
         if self.io.has_devices() {
             outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
@@ -449,20 +458,23 @@ impl<'s> Host<'s> {
                 self.exec(system, cpu, thread);
                 return Ok(Progress::Left);
             }
+            Operation::Recorded(change) => return self.recorded(system, cpu, thread, doing, &change),
+            Operation::Fork { process } => self.fork(system, cpu, thread, process),
+            Operation::Wait { process } => return Ok(self.wait_for(system, cpu, thread, doing, process)),
             Operation::SleepUntil { nanoseconds } => {
                 return Ok(self.sleep_until(system.machine.now(cpu), thread, nanoseconds));
             }
             Operation::Arrive { nanoseconds } => {
-                let own = &mut self.threads[thread];
-                let arrival = self.programs[own.program].start + Time::from_nanoseconds(nanoseconds);
-                own.transaction_start = arrival;
-                if arrival > system.machine.now(cpu) {
-                    return Ok(Progress::Waits(arrival));
-                }
+                let progress = self.sleep_until(system.machine.now(cpu), thread, nanoseconds);
+                self.threads[thread].transaction_start = self.time_of(thread, nanoseconds);
+                return Ok(progress);
             }
             Operation::AllocPages { pages } => self.alloc_pages(system, cpu, thread, pages as usize),
             Operation::FreePages => self.free_pages(system, cpu, thread),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
+            Operation::TransactionBegin => {
+                self.threads[thread].transaction_start = system.machine.now(cpu);
+            }
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
@@ -589,15 +601,19 @@ impl<'s> Host<'s> {
     fn compute(&mut self, system: &mut System, cpu: Cpu, thread: usize, operation: Operation) {
         let room = self.limit(cpu).saturating_sub(system.machine.now(cpu)).picoseconds() / 1000;
         let mut left = operation;
-        let (category, nanoseconds) = match &mut left {
-            Operation::Compute { nanoseconds } => (Category::Program, nanoseconds),
-            Operation::SystemCalls { nanoseconds } => (Category::SystemCalls, nanoseconds),
+        let (category, takes, goes_on) = match &mut left {
+            Operation::Compute { nanoseconds } => {
+                let takes = self.own_times.compute(self.threads[thread].program, room.max(1), nanoseconds);
+                (Category::Program, takes, *nanoseconds > 0)
+            }
+            Operation::SystemCalls { nanoseconds } => {
+                let takes = room.max(1).min(*nanoseconds);
+                *nanoseconds -= takes;
+                (Category::SystemCalls, takes, *nanoseconds > 0)
+            }
             _ => return,
         };
-        let part = room.max(1).min(*nanoseconds);
-        *nanoseconds -= part;
-        let goes_on = *nanoseconds > 0;
-        system.machine.work(cpu, category, Time::from_nanoseconds(part));
+        system.machine.work(cpu, category, Time::from_nanoseconds(takes));
         self.threads[thread].doing = goes_on.then_some(Doing { operation: left, done: 0 });
     }
 
@@ -733,12 +749,14 @@ impl<'s> Host<'s> {
         Ok(Progress::Goes)
     }
 
+    /// The time that is so long after the start of a thread's program.
+    fn time_of(&self, thread: usize, nanoseconds: u64) -> Time {
+        self.programs[self.threads[thread].program].start + Time::from_nanoseconds(nanoseconds)
+    }
+
     /// Lets a thread sleep until so long after its program's start.
-    fn sleep_until(&mut self, now: Time, thread: usize, nanoseconds: u64) -> Progress {
-        let own = &mut self.threads[thread];
-        let until = self.programs[own.program].start + Time::from_nanoseconds(nanoseconds);
-        // The time of a write counts from when it begins.
-        own.transaction_start = until.max(now);
+    fn sleep_until(&self, now: Time, thread: usize, nanoseconds: u64) -> Progress {
+        let until = self.time_of(thread, nanoseconds);
         if until > now { Progress::Waits(until) } else { Progress::Goes }
     }
 
@@ -751,6 +769,11 @@ impl<'s> Host<'s> {
             return Progress::Goes;
         }
         own.waiting.push((thread, cpu));
+        self.sleep(system, cpu, thread)
+    }
+
+    /// Lets a thread wait until another wakes it.
+    fn sleep(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
         self.threads[thread].state = State::Waits;
         self.scheduler.remove(system, cpu, thread);
         self.scheduler.pull(system, cpu);
@@ -779,6 +802,7 @@ impl<'s> Host<'s> {
             if self.processes[process].waiting.len() == self.processes[process].alive {
                 self.wake_waiting(system, cpu, process);
             }
+            self.wake_parent(system, cpu, process);
         }
         self.scheduler.pull(system, cpu);
     }
@@ -856,24 +880,37 @@ impl<'s> Host<'s> {
         let now = system.machine.now(cpu);
         let memcg = self.processes[process].memcg;
         let mm = system.mm.parts.create_mm(memcg);
+        let task = self.add_task(system, program, mm, now);
+        let mapped = match self.programs[program].layout {
+            Some(_) => ProcessLayout::map_executed(system, mm, |end| self.scheduler.chance(end)),
+            None => Mapped::default(),
+        };
+        let own = &mut self.processes[process];
+        (own.data, own.areas, own.recorded) = (mapped.data, mapped.areas, None);
+        self.threads[thread].stack = mapped.stacks.first().copied();
+        self.begin_process(system, thread, (mm, task), now);
+        self.scheduler.pull(system, cpu);
+    }
+
+    /// Creates the task of a new process of a program.
+    fn add_task(&mut self, system: &mut System, program: usize, mm: MmId, now: Time) -> TaskId {
         let pid = self.pids.next();
         let task = system.mm.enter(&mut system.machine, Cpu(0)).add_task(now, mm, pid, None);
         let running = &self.programs[program];
         system.mm.parts.numa.set_mems_allowed(task, running.mems_allowed);
         bind(system, task, running.memory_node);
-        let mapped = match running.layout {
-            Some(_) => ProcessLayout::map_executed(system, mm, |end| self.scheduler.chance(end)),
-            None => Mapped::default(),
-        };
-        let own = &mut self.processes[process];
+        task
+    }
+
+    /// Lets the only thread of a process run with this address space and task, on the CPU with the fewest threads.
+    fn begin_process(&mut self, system: &mut System, thread: usize, (mm, task): (MmId, TaskId), now: Time) {
+        let own = &mut self.processes[self.threads[thread].process];
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
-        (own.data, own.areas) = (mapped.data, mapped.areas);
         self.running += 1;
         let own = &mut self.threads[thread];
-        (own.state, own.stack) = (State::Runs, mapped.stacks.first().copied());
+        (own.state, own.started) = (State::Runs, true);
         self.scheduler.set_task(thread, task);
         self.scheduler.start(system, thread, None, now);
-        self.scheduler.pull(system, cpu);
     }
 
     /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.
@@ -884,6 +921,7 @@ impl<'s> Host<'s> {
                 continue;
             };
             self.processes[process].waiting.clear();
+            self.forget_parent(process);
             for thread in 0..self.threads.len() {
                 if self.threads[thread].process == process && self.threads[thread].state != State::Done {
                     if let Some(place) = self.scheduler.cpu_of(thread) {
@@ -893,6 +931,7 @@ impl<'s> Host<'s> {
                 }
             }
             let pages = self.io.exit(system, cpu, mm);
+            self.wake_parent(system, cpu, process);
             let name = self.reports.process_killed(self.processes[process].program);
             let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
             let mib = self.page_size.mib_of_pages(pages);

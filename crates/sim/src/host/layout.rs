@@ -114,6 +114,14 @@ fn map_stacks(system: &mut System, mm: MmId, count: usize, offset: u64) -> Vec<V
 }
 
 impl ProcessLayout {
+    /// As a scenario names it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ProcessLayout::FromLibraries => "from_libraries",
+            ProcessLayout::FixedAreas => "fixed_areas",
+        }
+    }
+
     /// Maps a process with `threads` threads besides the first. `chance` draws a number below its argument: where stacks begin.
     ///
     /// The first thread touches its own stack, data and heap, the areas if the program does so, and the top of each stack, where the

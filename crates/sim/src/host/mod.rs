@@ -19,6 +19,8 @@
 mod engine;
 mod heat_map;
 mod layout;
+mod own_time;
+mod policy;
 mod pools;
 mod report;
 mod threads;
@@ -242,6 +244,10 @@ impl HostPrograms {
                 let expected = format!("the device that has the files of program {}", program.name);
                 return Err(WrongValue::new("files", "absent", expected));
             }
+            if let (Some(layout), Some(_)) = (program.layout, program.program.recordings()) {
+                let expected = "absent: a recording has the addresses of all that its processes map";
+                return Err(WrongValue::new(of("layout"), layout.name(), expected));
+            }
             if let (Some(_), Some(cpu)) = (program.begins_on, program.begins_on_cpu) {
                 let expected = "nothing beside `begins_on`: either of them";
                 return Err(WrongValue::new(of("begins_on_cpu"), cpu, expected));
@@ -314,10 +320,17 @@ impl HostPrograms {
     /// Paths of recordings that programs replay, and their keys below `workload`.
     pub fn recorded_files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         let programs = self.programs.iter_mut().enumerate();
-        let files = programs.filter_map(|(at, program)| {
-            Some((format!("programs[{at}].program.file"), program.program.recorded_file_mut()?))
+        let files = programs.flat_map(|(at, program)| {
+            let (key, paths) = program.program.recorded_files_mut();
+            paths.iter_mut().map(move |path| (format!("programs[{at}].program.{key}"), path))
         });
         files.collect()
+    }
+
+    /// How many recordings there are, if all programs replay some: so many runs differ in what they ask for.
+    pub(crate) fn recordings(&self) -> Option<usize> {
+        let recordings = self.programs.iter().map(|program| program.program.recordings());
+        recordings.collect::<Option<Vec<usize>>>()?.into_iter().max()
     }
 
     /// All figures (values with a source) and their keys below `workload`.

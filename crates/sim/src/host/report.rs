@@ -181,6 +181,17 @@ impl Reports {
         self.queries += u64::from(queries);
     }
 
+    /// What these programs, and other copies of them, spent in the categories that are `wanted`.
+    pub fn spent(&self, programs: &[usize], wanted: &dyn Fn(Category) -> bool) -> Time {
+        let of_any = |at: &usize| programs.iter().any(|&program| self.of_program[program] == *at);
+        let reports = (0..self.all.len()).filter(of_any).map(|at| &self.all[at]);
+        let of = |report: &Report| -> Time {
+            let categories = Category::ALL.iter().filter(|&&category| wanted(category));
+            categories.map(|category| report.spent[category.index()]).sum()
+        };
+        reports.map(of).sum()
+    }
+
     pub fn thread_ended(&mut self, program: usize) {
         self.all[self.of_program[program]].threads_ended += 1;
     }

@@ -5,6 +5,7 @@ use super::{HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
 use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
+use crate::recorded_space::RecordedSpace;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
@@ -120,6 +121,11 @@ impl Thread {
         }
     }
 
+    /// Whether the run ends when it and others like it have nothing more to do.
+    pub fn is_counted(&self) -> bool {
+        !self.is_first() && self.state != State::Done
+    }
+
     /// Whether it is the first of its process, which starts the others.
     pub fn is_first(&self) -> bool {
         matches!(self.role, Role::First(_))
@@ -141,6 +147,10 @@ pub(super) struct Process {
     pub alive: usize,
     /// Threads at the barrier, and the CPUs where they ran.
     pub waiting: Vec<(usize, Cpu)>,
+    /// Who waits until it has exited, and the CPU where that ran.
+    pub awaited_by: Option<(usize, Cpu)>,
+    /// Where its recorded pages are mapped, if its mappings were recorded.
+    pub recorded: Option<RecordedSpace>,
 }
 
 /// A file and the descriptors that threads have opened.
@@ -162,6 +172,8 @@ impl OpenFiles {
 pub(super) struct Running {
     pub generator: Program,
     pub files: Vec<OpenFiles>,
+    /// The first of its processes among those of all programs.
+    pub first_process: usize,
     /// When it started; its threads, if the first of a process starts them.
     pub start: Time,
     /// Processes whose first thread has not started the others.
@@ -192,6 +204,7 @@ impl Running {
         Running {
             generator,
             files,
+            first_process: 0,
             start: booted + program.map_or(Time::ZERO, |of| super::milliseconds(of.start_milliseconds)),
             to_begin: 0,
             memory_node: node(|program| program.memory_node),
@@ -246,12 +259,14 @@ impl Beginnings {
                 true => vec![memcg_of(program.cgroup.as_ref())],
                 false => program.cgroups.iter().map(|name| memcg_of(Some(name))).collect(),
             };
-            for _ in 0..program.copies {
+            for copy in 0..u64::from(program.copies) {
                 let stream = (all.programs.len() as u64) << 32;
                 let cpus = system.machine.topology.cpus();
                 let generator = program
                     .program
-                    .start(cpus, |thread| boot.stream(crate::random::Stream::Demand, stream | thread))
+                    .start(cpus, boot.seed + copy, |thread| {
+                        boot.stream(crate::random::Stream::Demand, stream | thread)
+                    })
                     .map_err(|wrong| {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
@@ -271,7 +286,7 @@ impl Beginnings {
     fn add(&mut self, system: &mut System, scheduler: &mut Scheduler, running: Running, memcgs: &[Memcg]) {
         let layout = running.generator.layout().clone();
         let first_process = self.processes.len();
-        self.programs.push(running);
+        self.programs.push(Running { first_process, ..running });
         for process in &layout.processes {
             let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
             self.add_process(system, memcg, process.of_kernel);
@@ -281,7 +296,24 @@ impl Beginnings {
             self.add_thread(system, scheduler, number, (first_process + thread.process as usize, thread));
         }
         for (number, process) in layout.processes.iter().enumerate() {
-            self.map(system, scheduler, (first_process + number, process), first_thread);
+            match process.forked {
+                true => self.end_until_forked(system, scheduler, first_process + number),
+                false => self.map(system, scheduler, (first_process + number, process), first_thread),
+            }
+        }
+    }
+
+    /// Leaves a process that another forks later as if it had exited.
+    fn end_until_forked(&mut self, system: &mut System, scheduler: &Scheduler, process: usize) {
+        for (number, thread) in self.threads.iter_mut().enumerate().filter(|(_, of)| of.process == process) {
+            thread.state = State::Done;
+            system.mm.parts.exit_task(scheduler.task(number));
+        }
+        let own = &mut self.processes[process];
+        own.alive = 0;
+        system.mm.parts.exit_task(own.first);
+        if let Some(mm) = own.mm.take() {
+            system.mm.enter(&mut system.machine, Cpu(0)).exit_mm(mm);
         }
     }
 
@@ -304,6 +336,8 @@ impl Beginnings {
             areas: Vec::new(),
             alive: 0,
             waiting: Vec::new(),
+            awaited_by: None,
+            recorded: None,
         });
     }
 
@@ -385,7 +419,7 @@ impl Beginnings {
         let by_themselves: Vec<bool> = (0..self.processes.len()).map(|process| !begins(process)).collect();
         let threads = self.threads.iter().enumerate();
         threads
-            .filter(move |(_, thread)| thread.is_first() || by_themselves[thread.process])
+            .filter(move |(_, of)| of.is_first() || of.is_counted() && by_themselves[of.process])
             .map(|(at, thread)| (thread.transaction_start, at))
     }
 }

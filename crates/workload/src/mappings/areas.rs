@@ -168,14 +168,14 @@ impl Mappings {
         let mut ended = Vec::new();
         for step in &self.steps {
             let process = &mut processes[step.process];
-            let pages = step.page..step.page + step.pages;
-            match step.operation {
+            let pages = step.change.range();
+            match step.change.operation {
                 Operation::Exec | Operation::Exit => {
                     ended.push(std::mem::replace(process, Process::new()));
                 }
                 Operation::Fork => {
                     let child = process.child();
-                    processes[step.pages as usize] = child;
+                    processes[step.change.pages as usize] = child;
                 }
                 Operation::MapAnon => process.map(pages),
                 Operation::MapFile | Operation::MapShared | Operation::Unmap => process.unmap(&pages),
@@ -195,17 +195,19 @@ impl Mappings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{KERNEL_BUILD, Step};
+    use super::super::{Change, KERNEL_BUILD, Step};
     use super::*;
 
     fn recording(steps: &[(usize, Operation, Range<u64>)]) -> Mappings {
         let step = |(process, operation, pages): &(usize, Operation, Range<u64>)| Step {
             milliseconds: 0,
             process: *process,
-            operation: *operation,
-            page: pages.start,
-            pages: pages.end - pages.start,
-            rights: 3,
+            change: Change {
+                operation: *operation,
+                page: pages.start,
+                pages: pages.end - pages.start,
+                rights: 3,
+            },
         };
         Mappings { steps: steps.iter().map(step).collect(), processes: 2 }
     }

@@ -20,9 +20,13 @@
 //! | `rights` | for `map-` and `protect`: 1 read, 2 write, 4 execute |
 
 pub mod areas;
+mod recorded_program;
+
+pub use recorded_program::RecordedProgram;
 
 use serde::Deserialize;
 use std::io::Read;
+use std::ops::Range;
 
 /// A change of an address space, or a touch of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -56,18 +60,32 @@ pub enum Operation {
     Store,
 }
 
+/// What a process does to its address space, in pages of 4 KiB at recorded addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub operation: Operation,
+    /// The first page.
+    pub page: u64,
+    /// Number of pages; for a fork, the number of the child.
+    pub pages: u64,
+    /// Bits: 1 read, 2 write, 4 execute.
+    pub rights: u8,
+}
+
+impl Change {
+    /// The pages that it is about.
+    pub fn range(&self) -> Range<u64> {
+        self.page..self.page + self.pages
+    }
+}
+
 /// A row of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Milliseconds since the recording began.
     pub milliseconds: u64,
     pub process: usize,
-    pub operation: Operation,
-    pub page: u64,
-    /// Number of pages; for a fork, the number of the child.
-    pub pages: u64,
-    /// Bits: 1 read, 2 write, 4 execute.
-    pub rights: u8,
+    pub change: Change,
 }
 
 /// A recording of all processes of a program.
@@ -214,8 +232,8 @@ impl Mappings {
                 )));
             }
             let Row { process, operation, pages, rights, .. } = row;
-            let rights = rights.unwrap_or(0);
-            mappings.steps.push(Step { milliseconds, process, operation, page, pages, rights });
+            let change = Change { operation, page, pages, rights: rights.unwrap_or(0) };
+            mappings.steps.push(Step { milliseconds, process, change });
         }
         mappings.processes = last.len();
         Ok(mappings)
@@ -234,7 +252,8 @@ mod tests {
     #[test]
     fn places_are_relative_to_a_process_s_row_before() {
         let mappings = parse("1,0,map-anon,100,8,3\n0,0,fork,0,1,\n2,1,store,3,1,\n0,0,load,1,2,\n").unwrap();
-        let pages: Vec<(usize, u64)> = mappings.steps.iter().map(|step| (step.process, step.page)).collect();
+        let pages: Vec<(usize, u64)> =
+            mappings.steps.iter().map(|step| (step.process, step.change.page)).collect();
         assert_eq!(pages, [(0, 100), (0, 100), (1, 103), (0, 101)]);
         assert_eq!((mappings.processes, mappings.steps[3].milliseconds), (2, 3));
     }
@@ -266,8 +285,9 @@ mod tests {
     fn recordings_are_whole() {
         let whole = |packed: &&[u8]| {
             let mappings = Mappings::parse(packed).unwrap();
-            let stores = mappings.steps.iter().filter(|step| step.operation == Operation::Store);
-            (mappings.processes, mappings.steps.len(), stores.map(|step| step.pages).sum::<u64>())
+            let changes = mappings.steps.iter().map(|step| step.change);
+            let stores = changes.filter(|change| change.operation == Operation::Store);
+            (mappings.processes, mappings.steps.len(), stores.map(|change| change.pages).sum::<u64>())
         };
         let of = |recordings: Recordings| recordings.iter().map(whole).collect::<Vec<_>>();
         assert_eq!(

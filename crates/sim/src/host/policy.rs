@@ -1,4 +1,4 @@
-//! The kernel's choice for a replayed program, besides those of the memory manager.
+//! The kernel's choice for the page tables of recorded programs, besides those of the memory manager.
 
 use mm::huge_memory::features::FolioFeatures;
 

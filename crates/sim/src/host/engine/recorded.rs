@@ -1,0 +1,138 @@
+//! Processes whose mappings were recorded: they change and touch their address spaces where the recording says, fork and wait.
+//!
+//! ```text
+//!   parent   ── fork ──────── wait ·················· goes on
+//!                 │                                  ▲ wake_parent
+//!   child         └─ copy of the address space ── exit
+//! ```
+
+use super::{Doing, Host, Progress, State, Thread};
+use crate::System;
+use crate::recorded_space::RecordedSpace;
+use machine::{Cpu, Time};
+use mm::allocator::request::OutOfMemory;
+use mm::{Category, Event};
+use workload::mappings::{self, Change};
+
+impl Host<'_> {
+    /// Does a row of a recording, up to a page that it has to wait for.
+    pub(super) fn recorded(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        Doing { operation, done }: Doing,
+        change: &Change,
+    ) -> Result<Progress, OutOfMemory> {
+        let write = match change.operation {
+            mappings::Operation::Load => false,
+            mappings::Operation::Store => true,
+            _ => {
+                self.change_mappings(system, cpu, thread, change);
+                return Ok(Progress::Goes);
+            }
+        };
+        for page in u64::from(done)..change.pages {
+            let at = |page: u64| Doing { operation, done: page as u32 };
+            self.threads[thread].doing = Some(at(page));
+            let waits = self.touch_recorded(system, cpu, thread, change.page + page, write)?;
+            self.threads[thread].doing = (page + 1 < change.pages).then(|| at(page + 1));
+            if let Some(until) = waits {
+                return Ok(Progress::Waits(until));
+            }
+        }
+        Ok(Progress::Goes)
+    }
+
+    /// The recorded address space of a thread's process.
+    fn recorded_space(&mut self, thread: usize) -> &mut RecordedSpace {
+        let process = &mut self.processes[self.threads[thread].process];
+        process.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size))
+    }
+
+    fn change_mappings(&mut self, system: &mut System, cpu: Cpu, thread: usize, change: &Change) {
+        let mm = self.mm_of(thread);
+        let mut kernel = system.mm.enter(&mut system.machine, cpu);
+        let unmapped = self.recorded_space(thread).map(&mut kernel, mm, change);
+        let cost = unmapped.cost(&system.machine.costs);
+        system.machine.charge(cpu, Category::PageFree, cost);
+    }
+
+    /// Touches a recorded page for the first time. Returns until when the thread has to wait for it, if it has to.
+    fn touch_recorded(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        recorded: u64,
+        write: bool,
+    ) -> Result<Option<Time>, OutOfMemory> {
+        let mm = self.mm_of(thread);
+        let mut kernel = system.mm.enter(&mut system.machine, cpu);
+        let Some(page) = self.recorded_space(thread).page_to_touch(&mut kernel, mm, recorded, write) else {
+            return Ok(None);
+        };
+        let faults = system.mm.counters().get(Event::Pgfault);
+        let waits = self.io.touch(system, cpu, (mm, page), write)?;
+        if system.mm.counters().get(Event::Pgfault) == faults {
+            // It came with the folio of an earlier fault.
+            let folio = system.mm.parts.address_spaces.pte(mm, page).folio();
+            let pages = folio.map_or(1, |folio| 1 << system.mm.parts.lrus.folio_order(folio));
+            system.machine.charge(cpu, Category::CacheMiss, system.machine.costs.first_use(pages));
+        }
+        if write {
+            self.recorded_space(thread).note_store(recorded);
+        }
+        Ok(waits)
+    }
+
+    /// Starts a process of the program with a copy of the thread's address space.
+    pub(super) fn fork(&mut self, system: &mut System, cpu: Cpu, thread: usize, child: u32) {
+        let Thread { program, process, .. } = self.threads[thread];
+        let number = self.programs[program].first_process + child as usize;
+        let now = system.machine.now(cpu);
+        let mm = system.mm.enter(&mut system.machine, cpu).fork_mm(self.mm_of(thread));
+        let task = self.add_task(system, program, mm, now);
+        self.processes[number].recorded = self.processes[process].recorded.clone();
+        let of_child = |other: &Thread| other.process == number && !other.is_first();
+        let only = self.threads.iter().position(of_child).expect("each process has a thread");
+        self.begin_process(system, only, (mm, task), now);
+    }
+
+    /// Waits until a process of the program has exited.
+    pub(super) fn wait_for(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        doing: Doing,
+        child: u32,
+    ) -> Progress {
+        let number = self.programs[self.threads[thread].program].first_process + child as usize;
+        if self.processes[number].mm.is_none() {
+            return Progress::Goes;
+        }
+        // Who is woken looks again.
+        self.threads[thread].doing = Some(doing);
+        self.processes[number].awaited_by = Some((thread, cpu));
+        self.sleep(system, cpu, thread)
+    }
+
+    /// Wakes who waits for a process, if that has exited.
+    pub(super) fn wake_parent(&mut self, system: &mut System, cpu: Cpu, process: usize) {
+        let own = &mut self.processes[process];
+        if own.mm.is_some() {
+            return;
+        }
+        let Some((thread, place)) = own.awaited_by.take() else { return };
+        self.threads[thread].state = State::Runs;
+        self.scheduler.wake_up(system, thread, place, system.machine.now(cpu));
+    }
+
+    /// No child wakes the threads of a process that is killed.
+    pub(super) fn forget_parent(&mut self, process: usize) {
+        for child in &mut self.processes {
+            child.awaited_by.take_if(|(thread, _)| self.threads[*thread].process == process);
+        }
+    }
+}
