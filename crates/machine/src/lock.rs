@@ -95,10 +95,14 @@ impl SpinLock {
         owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu))
     }
 
-    /// Number of runs that begin at or before `now`. CPUs rarely arrive before the last one.
+    /// Number of runs that begin at or before `now`. CPUs rarely arrive before the last one, but a long step of one CPU, such as
+    /// compaction of a zone, may leave thousands.
     #[inline]
     fn begun(&self, now: Time) -> usize {
-        self.runs.iter().rposition(|run| run.from <= now).map_or(0, |last| last + 1)
+        match self.runs.last() {
+            Some(last) if now < last.from => self.runs.partition_point(|run| run.from <= now),
+            _ => self.runs.len(),
+        }
     }
 
     #[inline]
@@ -167,10 +171,13 @@ impl SpinLock {
         [waiting, holding]: [C; 2],
     ) {
         let mut granted = self.granted.take().expect("hold follows acquire");
-        while let Some(&next) = self.runs.get(self.begun(granted.from))
+        let mut later = self.begun(granted.from);
+        while let Some(&next) = self.runs.get(later)
             && next.from < machine.now(cpu) + machine.in_turns(cpu, hold)
         {
             self.wait_for(machine, cpu, next, waiting, &mut granted);
+            // There is a gap before the next one, so it begins later than this one ends.
+            later += 1;
         }
         machine.charge(cpu, holding, hold);
         self.insert(Run { from: granted.from, until: machine.now(cpu), owner: cpu });
