@@ -189,6 +189,9 @@ pub struct PagingCosts {
     /// One PTE in a page-table walk that ages an address space (`walk_pte_range`), including its share of the
     /// upper levels.
     pub pte_scan: Time,
+    /// A page that compaction's migrate scanner looks at in passing (`isolate_migratepages_block`); one that it takes costs
+    /// `lru_scan` besides.
+    pub compact_scan: Time,
 }
 
 impl PagingCosts {
@@ -208,6 +211,7 @@ impl PagingCosts {
         swap_out: Time::ZERO,
         swap_in: Time::ZERO,
         pte_scan: Time::ZERO,
+        compact_scan: Time::ZERO,
     };
 }
 

@@ -271,6 +271,8 @@ cost_figures! {
         swap_in_ns,
         /// [`PagingCosts::pte_scan`].
         pte_scan_ns,
+        /// [`PagingCosts::compact_scan`].
+        compact_scan_ns,
     }
 }
 
@@ -360,6 +362,7 @@ impl PagingFigures {
             swap_out: time(&self.swap_out_ns),
             swap_in: time(&self.swap_in_ns),
             pte_scan: time(&self.pte_scan_ns),
+            compact_scan: time(&self.compact_scan_ns),
         }
     }
 }

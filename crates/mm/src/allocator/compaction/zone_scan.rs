@@ -80,7 +80,7 @@ impl ZoneScan {
 
     fn empty_block(&mut self, kernel: &mut Kernel, end: Pfn) {
         let end = end.min(kernel.parts.allocator.zones()[self.zone].buddy.span().end);
-        let mut scanned = 0;
+        let (mut scanned, mut taken) = (0, 0);
         while self.migrate < end {
             scanned += 1;
             let buddy = &kernel.parts.allocator.zones()[self.zone].buddy;
@@ -103,15 +103,14 @@ impl ZoneScan {
                 }
                 let Some(target) = self.target(kernel, order) else { break };
                 kernel.migrate_folio(self.zone, id, target);
+                taken += 1;
             }
             self.migrate += 1 << order;
         }
         kernel.on.counters.add(Event::CompactMigrateScanned, scanned);
-        kernel.on.machine.charge(
-            kernel.on.cpu,
-            Category::Compaction,
-            kernel.on.machine.costs.paging().lru_scan * scanned,
-        );
+        let costs = kernel.on.machine.costs.paging();
+        let cost = costs.compact_scan * scanned + costs.lru_scan * taken;
+        kernel.on.machine.charge(kernel.on.cpu, Category::Compaction, cost);
     }
 
     /// Takes an isolated free block of `order`, splitting a larger one if necessary (`compaction_alloc`).
