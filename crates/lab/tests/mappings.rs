@@ -192,3 +192,44 @@ fn a_scenario_file_may_name_several_recordings() {
         assert!(refused.contains(key) && refused.contains(problem), "{refused}");
     }
 }
+
+/// Redis, which forks three children, in a memory cgroup that is too small for it.
+fn redis_within(mib: u64, swap: &str) -> Outcome {
+    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
+    let text = format!(
+        "name = 'small'\ndescription = 'd'\nevidence = 'e'\nmachine = 'epyc-7k62-vm'\nseries = 'reclaim'\n\
+         variants = ['6.18']\nseeds = 1\nmetrics = ['score']\n[workload]\nkind = 'host'\nmilliseconds = 60000\n{swap}\n\
+         [[workload.cgroups]]\nname = 'small'\nmax_mib = {mib}\n[[workload.programs]]\nname = 'redis'\ncgroup = 'small'\ncopies = 2\n\
+         [workload.programs.program]\nkind = 'recorded-mappings'\nrecording = 'redis'\nrounds = 2\ncpu_seconds = {}\nruns = {}\n\
+         million_walks = {}\n",
+        figure(0.5),
+        figure(1.0),
+        figure(1.0)
+    );
+    let scenario = Scenario::parse("small.toml", &text).unwrap();
+    let machine = load_machine(&scenario.machine).unwrap();
+    simulate(&scenario.run("6.18", 1, &machine, &Default::default()).unwrap())
+}
+
+#[test]
+fn a_recorded_program_swaps_where_its_memory_is_limited() {
+    let swap = "swap = 'zram'\nswap_mib = 1024";
+    let [enough, short] = [1024, 80].map(|mib| redis_within(mib, swap));
+    assert_eq!(enough.counters.get(Event::Pswpout), 0);
+    assert!(short.counters.get(Event::Pswpout) > 1000 && short.counters.get(Event::Pswpin) > 0);
+    for outcome in [&enough, &short] {
+        assert_eq!(value(outcome, metric::TRANSACTIONS), 4.0, "two copies, two rounds each");
+    }
+    let again = redis_within(80, swap);
+    assert_eq!((again.metrics, again.counters), (short.metrics, short.counters));
+}
+
+/// Who waits for a child that is killed goes on, and nobody waits for a parent that is.
+#[test]
+fn a_recorded_program_goes_on_without_those_that_are_killed() {
+    let outcome = redis_within(60, "");
+    assert!(outcome.counters.get(Event::OomKill) > 0);
+    let killed: u64 = outcome.programs.iter().map(|program| program.processes_killed).sum();
+    assert_eq!(killed, outcome.counters.get(Event::OomKill));
+    assert!(outcome.notes.iter().all(|note| !note.contains("cut off")), "{:?}", outcome.notes);
+}

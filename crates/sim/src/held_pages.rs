@@ -2,7 +2,7 @@
 
 use crate::block_io::BlockIo;
 use crate::{Boot, RunError, System};
-use machine::Cpu;
+use machine::{Cpu, Node};
 use mm::watermark::Reserves;
 use mm::{MigrateType, Pfn, Placement, Request};
 
@@ -25,13 +25,17 @@ impl HeldPages {
         Ok(held)
     }
 
-    /// Sets aside pages until there are `wanted` in all, or no more are free.
+    /// Sets aside pages until there are `wanted` in all, or no more are free: of all nodes in turn, as what is in use is spread over them.
     fn hold(&mut self, system: &mut System, wanted: u64) {
         // zram and brd allocate while memory is being reclaimed, so they may use reserves.
         let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
         let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+        let topology = &system.machine.topology;
+        let nodes = (0..topology.nodes_with_cpus()).map(Node);
+        let cpus: Vec<Cpu> = nodes.filter_map(|node| topology.cpus_of(node).into_iter().next()).collect();
         while (self.pages.len() as u64) < wanted {
-            match system.alloc(Cpu(0), &request) {
+            let cpu = cpus[self.pages.len() % cpus.len()];
+            match system.alloc(cpu, &request) {
                 Some(pfn) => self.pages.push(pfn),
                 None => break,
             }

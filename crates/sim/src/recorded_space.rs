@@ -6,8 +6,8 @@
 //!   twin       mmap_fixed, mprotect, munmap, madvise
 //! ```
 //!
-//! Of private file mappings only copied pages are modelled, and of shared mappings none. Each file mapping is of a file of its own,
-//! which is in memory. Mappings that exec makes itself, the image and the stack, are not in the recording: a store there copies a file
+//! Of private file mappings only copied pages are modelled, and of shared mappings none. Each file mapping of a process is of a file of
+//! its own, which is in memory; when it runs again, it maps the same ones. Mappings that exec makes itself, the image and the stack, are not in the recording: a store there copies a file
 //! page.
 
 mod places;
@@ -16,8 +16,33 @@ use machine::PageSize;
 use mm::Kernel;
 use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::memory::Unmapped;
+use mm::xarray::FileId;
 use places::{Pages, Places};
 use workload::mappings::{Change, Operation};
+
+/// The files that a process maps, in the order in which it does.
+#[derive(Default)]
+pub(crate) struct MappedFiles {
+    known: Vec<FileId>,
+    /// How many of them it has mapped since it began.
+    mapped: usize,
+}
+
+impl MappedFiles {
+    /// The process begins.
+    pub fn begin(&mut self) {
+        self.mapped = 0;
+    }
+
+    /// The file that it maps next.
+    fn next(&mut self, kernel: &mut Kernel) -> Backing {
+        self.mapped += 1;
+        if self.known.len() < self.mapped {
+            self.known.push(kernel.parts.page_cache.open_file());
+        }
+        Backing::File(self.known[self.mapped - 1], 0)
+    }
+}
 
 /// Where the recorded pages of a process are mapped.
 #[derive(Clone, Debug)]
@@ -32,7 +57,13 @@ impl RecordedSpace {
     }
 
     /// Changes the mappings of `id`. Returns what was unmapped.
-    pub fn map(&mut self, kernel: &mut Kernel, id: MmId, change: &Change) -> Unmapped {
+    pub fn map(
+        &mut self,
+        kernel: &mut Kernel,
+        id: MmId,
+        files: &mut MappedFiles,
+        change: &Change,
+    ) -> Unmapped {
         let (recorded, rights) = (change.range(), rights(change));
         let mut unmapped = Unmapped::default();
         match change.operation {
@@ -40,7 +71,7 @@ impl RecordedSpace {
                 unmapped = self.mmap(kernel, id, change, Backing::Anonymous);
             }
             Operation::MapFile if change.pages > 0 => {
-                let file = Backing::File(kernel.parts.page_cache.open_file(), 0);
+                let file = files.next(kernel);
                 unmapped = self.mmap(kernel, id, change, file);
             }
             Operation::MapShared if change.pages == 0 => {}
@@ -97,14 +128,14 @@ impl RecordedSpace {
         &mut self,
         kernel: &mut Kernel,
         id: MmId,
-        recorded: u64,
-        write: bool,
+        files: &mut MappedFiles,
+        (recorded, write): (u64, bool),
     ) -> Option<Vpn> {
         let is_mapped = |&page: &Vpn| kernel.parts.address_spaces.mm(id).vmas.find(page).is_some();
         let mapped = self.places.page(recorded).filter(is_mapped);
         let page = match mapped {
             Some(page) => page,
-            None if write => self.map_image(kernel, id, recorded)?,
+            None if write => self.map_image(kernel, id, files, recorded)?,
             None => return None,
         };
         let vma = kernel.parts.address_spaces.mm(id).vmas.find(page)?;
@@ -114,8 +145,14 @@ impl RecordedSpace {
     }
 
     /// Maps what exec has mapped around a recorded page.
-    fn map_image(&mut self, kernel: &mut Kernel, id: MmId, recorded: u64) -> Option<Vpn> {
-        let image = Backing::File(kernel.parts.page_cache.open_file(), 0);
+    fn map_image(
+        &mut self,
+        kernel: &mut Kernel,
+        id: MmId,
+        files: &mut MappedFiles,
+        recorded: u64,
+    ) -> Option<Vpn> {
+        let image = files.next(kernel);
         let pages = match self.places.page(recorded) {
             Some(page) => page..page + 1,
             None => self.places.map_image(recorded),

@@ -252,17 +252,20 @@ impl<'s> Host<'s> {
     /// Which programs that come to an end have not, by the end of the run.
     fn cut_off(&self) -> impl Iterator<Item = String> {
         let writes = self.pools.in_progress().map(|file| format!("a write to {file} was cut off"));
-        let programs = self.programs.iter().enumerate().filter(|(_, program)| program.generator.ends());
-        let programs = programs.filter_map(|(at, _)| {
-            let has_left =
-                |thread: &&Thread| thread.program == at && !thread.is_first() && thread.state != State::Done;
-            let left = self.threads.iter().filter(has_left).count();
-            let name = self.reports.name(at);
-            match left {
-                0 => None,
-                1 => Some(format!("1 thread of {name} was cut off")),
-                _ => Some(format!("{left} threads of {name} were cut off")),
+        // Copies have one name.
+        let mut left: Vec<(&str, usize)> = Vec::new();
+        for (at, _) in self.programs.iter().enumerate().filter(|(_, of)| of.generator.ends()) {
+            let has_left = |thread: &&Thread| thread.program == at && thread.is_counted();
+            let (name, count) = (self.reports.name(at), self.threads.iter().filter(has_left).count());
+            match left.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += count,
+                None => left.push((name, count)),
             }
+        }
+        let programs = left.into_iter().filter_map(|(name, count)| match count {
+            0 => None,
+            1 => Some(format!("1 thread of {name} was cut off")),
+            _ => Some(format!("{count} threads of {name} were cut off")),
         });
         writes.into_iter().chain(programs)
     }
@@ -906,6 +909,7 @@ impl<'s> Host<'s> {
     fn begin_process(&mut self, system: &mut System, thread: usize, (mm, task): (MmId, TaskId), now: Time) {
         let own = &mut self.processes[self.threads[thread].process];
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
+        own.mapped_files.begin();
         self.running += 1;
         let own = &mut self.threads[thread];
         (own.state, own.started) = (State::Runs, true);

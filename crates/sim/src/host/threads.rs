@@ -5,7 +5,7 @@ use super::{HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
 use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
-use crate::recorded_space::RecordedSpace;
+use crate::recorded_space::{MappedFiles, RecordedSpace};
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
@@ -151,6 +151,8 @@ pub(super) struct Process {
     pub awaited_by: Option<(usize, Cpu)>,
     /// Where its recorded pages are mapped, if its mappings were recorded.
     pub recorded: Option<RecordedSpace>,
+    /// The files that it maps there.
+    pub mapped_files: MappedFiles,
 }
 
 /// A file and the descriptors that threads have opened.
@@ -338,6 +340,7 @@ impl Beginnings {
             waiting: Vec::new(),
             awaited_by: None,
             recorded: None,
+            mapped_files: MappedFiles::default(),
         });
     }
 

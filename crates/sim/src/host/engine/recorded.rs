@@ -44,16 +44,12 @@ impl Host<'_> {
         Ok(Progress::Goes)
     }
 
-    /// The recorded address space of a thread's process.
-    fn recorded_space(&mut self, thread: usize) -> &mut RecordedSpace {
-        let process = &mut self.processes[self.threads[thread].process];
-        process.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size))
-    }
-
     fn change_mappings(&mut self, system: &mut System, cpu: Cpu, thread: usize, change: &Change) {
         let mm = self.mm_of(thread);
         let mut kernel = system.mm.enter(&mut system.machine, cpu);
-        let unmapped = self.recorded_space(thread).map(&mut kernel, mm, change);
+        let own = &mut self.processes[self.threads[thread].process];
+        let space = own.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size));
+        let unmapped = space.map(&mut kernel, mm, &mut own.mapped_files, change);
         let cost = unmapped.cost(&system.machine.costs);
         system.machine.charge(cpu, Category::PageFree, cost);
     }
@@ -69,7 +65,10 @@ impl Host<'_> {
     ) -> Result<Option<Time>, OutOfMemory> {
         let mm = self.mm_of(thread);
         let mut kernel = system.mm.enter(&mut system.machine, cpu);
-        let Some(page) = self.recorded_space(thread).page_to_touch(&mut kernel, mm, recorded, write) else {
+        let own = &mut self.processes[self.threads[thread].process];
+        let space = own.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size));
+        let Some(page) = space.page_to_touch(&mut kernel, mm, &mut own.mapped_files, (recorded, write))
+        else {
             return Ok(None);
         };
         let faults = system.mm.counters().get(Event::Pgfault);
@@ -80,8 +79,8 @@ impl Host<'_> {
             let pages = folio.map_or(1, |folio| 1 << system.mm.parts.lrus.folio_order(folio));
             system.machine.charge(cpu, Category::CacheMiss, system.machine.costs.first_use(pages));
         }
-        if write {
-            self.recorded_space(thread).note_store(recorded);
+        if write && let Some(space) = &mut self.processes[self.threads[thread].process].recorded {
+            space.note_store(recorded);
         }
         Ok(waits)
     }
