@@ -205,7 +205,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
     "speedometer", "chromium-table", "chromium-chart", "chromium-editor", "redis-snapshot", "jvm-growth", "kbuild-folios",
-    "shared-host", "app-launches",
+    "shared-host", "crowded-host", "app-launches",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
