@@ -56,7 +56,7 @@ impl RecordedProgram {
         }
     }
 
-    /// Like [`files`](Self::files), so that paths relative to a scenario file can be resolved.
+    /// Paths of the recordings in files, so that those relative to a scenario file can be resolved.
     pub fn files_mut(&mut self) -> &mut [PathBuf] {
         match self {
             RecordedProgram::File(path) => std::slice::from_mut(path),
