@@ -16,7 +16,7 @@ SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build tidy test properties soak lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
+.PHONY: help build tidy test properties soak python lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -24,6 +24,7 @@ help:
 	@echo 'make test     all tests, the rules of the house first'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
 	@echo 'make soak     random simulations with new seeds, each for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
+	@echo 'make python   the Python package and its tests, in target/python; downloads Ray, Optuna, polars'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
@@ -53,6 +54,11 @@ properties:
 
 soak:
 	SOAK_SECONDS=$(SECONDS) $(CARGO) test -p mm -p lab -p mmtwin --no-fail-fast --test all_mechanisms --test random_hosts --test command_fuzz -- --nocapture
+
+python:
+	python3 -m venv target/python
+	target/python/bin/pip install -q '.[ray,test]'
+	target/python/bin/python -m pytest -q
 
 lint:
 	@.ci/prepare lint

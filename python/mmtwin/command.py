@@ -1,0 +1,129 @@
+"""The command as a process: where it is, what it is given, what it says while it runs and when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+#: Lines that say how far a command is, such as ``3/15 runs  kbuild, 6.18, seed 1 ... left 12 s``.
+PROGRESS = re.compile(r"\d+/\d+ \w+ ")
+
+#: What the command exits with if what it was asked cannot be done as written.
+USAGE = 2
+
+
+class CommandError(Exception):
+    """The command failed. The text is its own, and names file, key and remedy."""
+
+
+class UsageError(CommandError, ValueError):
+    """It was asked for something that there is not: an unknown key, a value out of bounds, a file that cannot be read."""
+
+
+class CommandMissing(CommandError, FileNotFoundError):
+    """There is no command ``mmtwin``."""
+
+
+def path() -> str:
+    """The command: what ``MMTWIN`` names, the one that was installed with this module, or the one on the path."""
+    named = os.environ.get("MMTWIN")
+    if named:
+        return named
+    own = Path(sysconfig.get_path("scripts")) / "mmtwin"
+    found = str(own) if own.exists() else shutil.which("mmtwin")
+    if found is None:
+        raise CommandMissing("no command mmtwin: pip install . in its source tree, or set MMTWIN to its path")
+    return found
+
+
+def options(given: Mapping[str, Any]) -> list[str]:
+    """Options of the command: ``None`` and ``False`` are left out, lists are joined by commas, tables are given key by key."""
+    arguments: list[str] = []
+    for key, value in given.items():
+        flag = "--" + key.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            arguments.append(flag)
+        elif isinstance(value, Mapping):
+            for name, one in value.items():
+                arguments += [flag, f"{name}={_text(one)}"]
+        else:
+            arguments += [flag, _text(value)]
+    return arguments
+
+
+def repeated(flag: str, values: str | Iterable[str]) -> list[str]:
+    """An option that is given once for each value."""
+    each = [values] if isinstance(values, str) else values
+    return [argument for value in each for argument in (flag, value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return str(value)
+    return ",".join(_text(one) for one in value)
+
+
+def ask(arguments: list[str], progress: bool | None = None) -> Any:
+    """Runs the command with ``--json`` and returns the document that it printed."""
+    return json.loads(call([*arguments, "--json"], progress))
+
+
+def call(arguments: list[str], progress: bool | None = None) -> str:
+    """Runs the command and returns what it printed; ``progress`` shows how far it is (by default where somebody looks)."""
+    process = subprocess.Popen(
+        [path(), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+    said: list[str] = []
+    listener = threading.Thread(target=_listen, args=(process.stderr, said, _looks() if progress is None else progress))
+    listener.start()
+    try:
+        printed = process.stdout.read()
+        process.wait()
+    except BaseException:
+        # The command keeps what it has made when it is interrupted.
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    finally:
+        listener.join()
+    if process.returncode != 0 and not printed.strip():
+        text = "\n".join(said).removeprefix("error: ").strip() or f"mmtwin ended with {process.returncode}"
+        raise (UsageError if process.returncode == USAGE else CommandError)(text)
+    return printed
+
+
+def _looks() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _listen(stream: Iterable[str], said: list[str], progress: bool) -> None:
+    shown = False
+    for line in stream:
+        line = line.rstrip("\n")
+        if PROGRESS.match(line):
+            if progress:
+                shown = True
+                print("\r" + line[:78].ljust(78), end="", file=sys.stderr, flush=True)
+        else:
+            said.append(line)
+    if shown:
+        print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,94 @@
+"""Sweeps, on one machine or on many.
+
+    local   one command, all of its CPUs
+    ray     shards as Ray tasks that share a results directory ──► the same command ends in the answer
+
+A shard is a part of the runs (``mmtwin sweep --shard 17/200``), and every run is kept as soon as it has ended. So a worker that is lost
+costs its unfinished runs: Ray starts its shard again, which finds the others. The answer is made from the results directory by the
+command that a user would give, so it is the same to the last bit wherever runs were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import command
+from .answers import Sweep
+from .asking import Path, Settings, Texts
+
+
+def sweep(
+    what: Path,
+    *,
+    over: Mapping[str, Any] | None = None,
+    method: str | None = None,
+    points: int | None = None,
+    samples: int | None = None,
+    minimize: Texts | None = None,
+    maximize: Texts | None = None,
+    subject_to: Texts = (),
+    held_out: int | None = None,
+    at_least: float | None = None,
+    variants: Texts | None = None,
+    machine: Path | None = None,
+    set: Settings | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    results: Path | None = None,
+    engine: str = "local",
+    shards: int | None = None,
+    progress: bool | None = None,
+) -> Sweep:
+    """Says which values of settings to choose for a scenario or a sweep file, what they gain for certain, and what they cost.
+
+    With ``engine="ray"`` the runs are made by Ray tasks of one core each, ``shards`` of them (by default one for each core of the
+    cluster); ``results`` has to be a directory that all nodes share.
+    """
+    given = {
+        "over": over,
+        "method": method,
+        "points": points,
+        "samples": samples,
+        "minimize": minimize,
+        "maximize": maximize,
+        "held_out": held_out,
+        "at_least": at_least,
+        "variants": variants,
+        "machine": machine,
+        "set": set,
+        "seeds": seeds,
+        "results": results,
+    }
+    asked = ["sweep", str(what), *command.options(given), *command.repeated("--subject-to", subject_to)]
+    if engine == "ray":
+        if results is None:
+            raise command.UsageError("engine = ray: give results, a directory that all nodes share")
+        _on_ray(asked, shards)
+    elif engine != "local":
+        raise command.UsageError(f"engine = {engine}: it takes local or ray")
+    elif shards is not None:
+        raise command.UsageError("shards: engine = local makes all runs in one command; give engine=\"ray\"")
+    return Sweep(command.ask([*asked, *command.options({"jobs": jobs})], progress))
+
+
+def _on_ray(asked: Sequence[str], shards: int | None) -> None:
+    """Makes the runs in Ray tasks, each a shard, and waits for all."""
+    try:
+        import ray
+    except ImportError as error:
+        raise command.UsageError("engine = ray: Ray is not installed; pip install 'mmtwin[ray]'") from error
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    parts = shards or max(1, int(ray.cluster_resources().get("CPU", 1)))
+    # A task whose worker is lost starts again, as often as that happens.
+    make = ray.remote(num_cpus=1, max_retries=-1)(make_shard)
+    try:
+        ray.get([make.remote(list(asked), part, parts) for part in range(1, parts + 1)])
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from None
+
+
+def make_shard(asked: Sequence[str], part: int, parts: int) -> None:
+    """Makes the runs of a shard on one core."""
+    command.call([*asked, "--shard", f"{part}/{parts}", "--jobs", "1"], progress=False)
