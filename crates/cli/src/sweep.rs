@@ -193,7 +193,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Makes the runs of this shard, and looks for the others; none for those that are not there yet.
+    /// Makes the runs of this shard, and looks for the others; none of those unless all are there.
     fn make(&self) -> Result<Watched<Vec<Option<Measured>>>, Failure> {
         let is_own = |at: &usize| self.arguments.shard.is_none_or(|shard| shard.has(*at));
         let (own, others): (Vec<usize>, Vec<usize>) = (0..self.tasks.len()).partition(is_own);
@@ -203,16 +203,15 @@ impl Making<'_> {
             for (at, of) in self.make_own(&own, results, makers, progress)? {
                 measured[at] = Some(of);
             }
-            for (&at, of) in others.iter().zip(self.look_for(&others, results)?) {
-                measured[at] = of;
+            for (&at, of) in others.iter().zip(self.look_for(&others, results)?.unwrap_or_default()) {
+                measured[at] = Some(of);
             }
             Ok(measured)
         })?;
-        let missing = watched.result.iter().filter(|measured| measured.is_none()).count();
-        if missing > 0 {
+        if watched.result.iter().any(Option::is_none) {
             terminal::say(format_args!(
-                "note: {missing} of {} runs of this stage ({}) are for other shards to make",
-                self.tasks.len(),
+                "note: other shards have still to make some of their {} runs of this stage ({})",
+                others.len(),
                 self.stage.name()
             ));
         }
@@ -249,17 +248,24 @@ impl Making<'_> {
         })
     }
 
-    /// What others have made of some runs.
+    /// What others have made of some runs, if all are there. The first that is not ends the search, as reading a hundred thousand in
+    /// each of a thousand shards takes longer than many sweeps.
     fn look_for(
         &self,
         others: &[usize],
         results: &Results,
-    ) -> Result<Vec<Option<Measured>>, ExperimentError> {
-        each(others.len(), self.arguments.sweep.jobs(), &|at| {
+    ) -> Result<Option<Vec<Measured>>, ExperimentError> {
+        let is_missing = AtomicBool::new(false);
+        let found = each(others.len(), self.arguments.sweep.jobs(), &|at| {
+            if is_missing.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             let task = &self.tasks[others[at]];
             let run = self.sweep.run(task)?;
             let record = results.stored(&results.describe(&run)?)?;
+            is_missing.fetch_or(record.is_none(), Ordering::Relaxed);
             Ok(record.map(|record| Measured::of(&record, &self.sweep.wanted(task.member))))
-        })
+        })?;
+        Ok(found.into_iter().collect())
     }
 }
