@@ -42,7 +42,8 @@ class Answer:
         return tables.stream(self.rows(), self.columns).__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        named = [self.document[key] for key in ("scenario", "mechanism") if key in self.document]
+        members = [member["name"] for member in self.document.get("fleet", [])]
+        named = [self.document[key] for key in ("scenario", "mechanism", "trace") if key in self.document] + members
         return f"<mmtwin {type(self).__name__} {' '.join(map(str, named))}: {sum(1 for _ in self.rows())} rows>"
 
 

@@ -18,6 +18,9 @@ from typing import Any
 #: Lines that say how far a command is, such as ``3/15 runs  kbuild, 6.18, seed 1 ... left 12 s``.
 PROGRESS = re.compile(r"\d+/\d+ \w+ ")
 
+#: Options whose values are names of kernels or policies.
+NAMES = ("variants", "kernel", "policies", "from", "to")
+
 #: What the command exits with if what it was asked cannot be done as written.
 USAGE = 2
 
@@ -50,6 +53,8 @@ def options(given: Mapping[str, Any]) -> list[str]:
     """Options of the command: ``None`` and ``False`` are left out, lists are joined by commas, tables are given key by key."""
     arguments: list[str] = []
     for key, value in given.items():
+        if key in NAMES and value is not None:
+            _check_names(key, value)
         flag = "--" + key.replace("_", "-")
         if value is None or value is False:
             continue
@@ -61,6 +66,12 @@ def options(given: Mapping[str, Any]) -> list[str]:
         else:
             arguments += [flag, _text(value)]
     return arguments
+
+
+def _check_names(key: str, value: Any) -> None:
+    for name in [value] if isinstance(value, str) or not isinstance(value, Iterable) else value:
+        if not isinstance(name, str):
+            raise TypeError(f'{key} = {name!r}: names are text, such as "6.10"; the number 6.10 is 6.1')
 
 
 def repeated(flag: str, values: str | Iterable[str]) -> list[str]:
@@ -106,7 +117,8 @@ def call(arguments: list[str], progress: bool | None = None) -> str:
     finally:
         listener.join()
     if process.returncode != 0 and not printed.strip():
-        text = "\n".join(said).removeprefix("error: ").strip() or f"mmtwin ended with {process.returncode}"
+        told = [line for line in said if not line.startswith("For more information, try")]
+        text = "\n".join(told).removeprefix("error: ").strip() or f"mmtwin ended with {process.returncode}"
         raise (UsageError if process.returncode == USAGE else CommandError)(text)
     return printed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,9 +28,17 @@ class Setting:
     description: str
 
 
+class Settings(dict[str, Setting]):
+    """Settings by name; who asks for one that there is not is told which are like it."""
+
+    def __missing__(self, name: str) -> Setting:
+        like = difflib.get_close_matches(name, self, 3)
+        raise KeyError(f"{name}: no such setting" + (f"; most like it: {', '.join(like)}" if like else ""))
+
+
 @cache
-def settings() -> dict[str, Setting]:
+def settings() -> Settings:
     """All settings by name."""
     keys = Setting.__dataclass_fields__
     known = command.ask(["list", "settings"])["settings"]
-    return {one["name"]: Setting(**{key: one.get(key) for key in keys}) for one in known}
+    return Settings({one["name"]: Setting(**{key: one.get(key) for key in keys}) for one in known})

@@ -70,6 +70,14 @@ def test_errors_have_the_words_of_the_command(ask, said):
         ask()
 
 
+def test_names_are_text():
+    for ask in (lambda: mmtwin.run("page_fault1", variants=6.10), lambda: mmtwin.compare("page_fault1", variants=["6.6", 6.12])):
+        with pytest.raises(TypeError, match='such as "6.10"'):
+            ask()
+    with pytest.raises(KeyError, match="most like it: vm.swappiness"):
+        mmtwin.settings()["vm.swapines"]
+
+
 def test_who_has_no_command_is_told(monkeypatch):
     monkeypatch.delenv("MMTWIN", raising=False)
     monkeypatch.setattr(command.sysconfig, "get_path", lambda name: "/nowhere")
