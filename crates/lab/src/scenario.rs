@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use workload::keys::Bounds;
+use workload::mappings::RecordedProgram;
 use workload::tasks::ProgramSpec;
 use workload::threads::samples::{Recording, SampleFile};
 
@@ -300,7 +301,11 @@ impl Scenario {
         };
         for (key, path) in self.workload.recorded_files_mut() {
             *path = directory.join(&*path);
-            std::fs::File::open(&*path).map_err(|error| wrong(key, path, error.to_string()))?;
+            std::fs::File::open(&*path).map_err(|error| {
+                let names = RecordedProgram::NAMES.join(", ");
+                let built_in = key.ends_with(".recording").then(|| format!("; built in are {names}"));
+                wrong(key, path, format!("{error}{}", built_in.unwrap_or_default()))
+            })?;
         }
         let Workload::Host(host) = &self.workload else { return Ok(()) };
         for (at, program) in host.programs.iter().enumerate() {

@@ -185,8 +185,11 @@ fn a_scenario_file_may_name_several_recordings() {
     put("two.zst", b"damaged");
     let refused = sim::run(&run(2).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("two.zst: recorded mappings"), "{refused}");
-    for (recording, problem) in [("['one.zst', 'three.zst']", "three.zst"), ("[]", "at least one recording")]
-    {
+    for (recording, problem) in [
+        ("['one.zst', 'three.zst']", "three.zst"),
+        ("'jvmm'", "No such file or directory (os error 2); built in are chromium"),
+        ("[]", "at least one recording"),
+    ] {
         let refused = load(recording).unwrap_err().to_string();
         let key = "workload.programs[0].program.recording";
         assert!(refused.contains(key) && refused.contains(problem), "{refused}");

@@ -245,7 +245,7 @@ impl HostPrograms {
                 return Err(WrongValue::new("files", "absent", expected));
             }
             if let (Some(layout), Some(_)) = (program.layout, program.program.recordings()) {
-                let expected = "absent: a recording has the addresses of all that its processes map";
+                let expected = "no layout here: a recording has the addresses of all that its processes map";
                 return Err(WrongValue::new(of("layout"), layout.name(), expected));
             }
             if let (Some(_), Some(cpu)) = (program.begins_on, program.begins_on_cpu) {

@@ -33,6 +33,10 @@ pub enum RecordedProgram {
 }
 
 impl RecordedProgram {
+    /// The programs with built-in recordings, as scenarios name them.
+    pub const NAMES: [&str; 7] =
+        ["chromium", "chromium-table", "chromium-chart", "chromium-editor", "redis", "jvm", "kernel-build"];
+
     /// The built-in recordings.
     fn built_in(&self) -> Recordings {
         match self {
@@ -83,5 +87,22 @@ impl RecordedProgram {
             let of = path.map_or(String::new(), |path| format!("{}: ", path.display()));
             format!("{of}{error}")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_programs_with_recordings() {
+        #[derive(Deserialize)]
+        struct Named {
+            recording: RecordedProgram,
+        }
+        for name in RecordedProgram::NAMES {
+            let named: Named = toml::from_str(&format!("recording = '{name}'")).unwrap();
+            assert!(!named.recording.built_in().is_empty(), "{name}");
+        }
     }
 }
