@@ -294,15 +294,15 @@ metrics! {
     RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, HOST,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
     FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, HOST,
-        "CPU time of page faults, clearing, copying and unmapping";
+        "CPU time of recorded programs but for their own work, first uses and ticks: page faults, clearing, copying, unmapping";
     FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, HOST,
         "CPU time that the program waits for pages that were cleared with others, when it uses them first";
     PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, HOST,
         "CPU time of the program's page walks";
     PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, HOST,
-        "page faults of anonymous memory";
+        "page faults of all programs (pgfault), where one of them was recorded";
     SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, HOST,
-        "part of anonymous memory in folios of 64 KiB, sampled once a second of the recording";
+        "part of recorded programs' anonymous memory in folios of 64 KiB, sampled ten times a second of virtual time";
     SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, HOST,
         "part of it in folios of 32 KiB";
     SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, HOST,
@@ -310,7 +310,7 @@ metrics! {
     SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, HOST,
         "part of it in single pages";
     ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, HOST,
-        "memory of their own that all processes have mapped, the most that a sample found; without files and page tables";
+        "memory of their own that all processes of recorded programs have mapped, the most at any hundredth of a second; without files and page tables";
     PREFERRED_SUCCESS, "preferred_success", "preferred order", Share, "%", Higher, LONG_RUNNING,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
     PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", Share, "%", Higher, LONG_RUNNING,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Of private file mappings only copied pages are modelled, and of shared mappings none. Each file mapping of a process is of a file of
-//! its own, which is in memory; when it runs again, it maps the same ones. Mappings that exec makes itself, the image and the stack, are not in the recording: a store there copies a file
-//! page.
+//! its own, which no device has; when the process runs again, it maps the same ones. Mappings that exec makes itself, the image and the
+//! stack, are not in the recording: a store there copies a file page.
 
 mod places;
 

@@ -31,8 +31,6 @@ const NO_BLOCKS: &str = "the machine's profile has no [blocks]: a page of a larg
 
 /// A recorded program that runs.
 struct Recorded {
-    /// Its number among the running programs.
-    program: usize,
     /// Runs of the benchmark in a second of its own time.
     runs: f64,
     /// Whether the PTEs of runs of pages are marked contiguous.
@@ -49,9 +47,9 @@ struct Recorded {
 
 impl Recorded {
     /// Its anonymous pages by order of folio, and the recorded pages stored to in pages that are larger than those.
-    fn memory(&self, system: &System, processes: &[Process]) -> ([u64; NR_PAGE_ORDERS], u64) {
+    fn memory(system: &System, processes: &[Process], program: usize) -> ([u64; NR_PAGE_ORDERS], u64) {
         let (mut pages, mut parts) = ([0; NR_PAGE_ORDERS], 0);
-        for process in processes.iter().filter(|process| process.program == self.program) {
+        for process in processes.iter().filter(|process| process.program == program) {
             let Some(mm) = process.mm else { continue };
             let by_order = system.mm.parts.anon_pages_by_order(mm);
             pages.iter_mut().zip(by_order).for_each(|(sum, of)| *sum += of);
@@ -89,39 +87,40 @@ struct Samples {
 
 /// The recorded programs of a host.
 pub(super) struct OwnTimes {
-    recorded: Vec<Recorded>,
-    /// For each running program, its place there.
-    place: Vec<Option<usize>>,
+    /// For each running program, what is known of its own time, if it was recorded.
+    programs: Vec<Option<Recorded>>,
     next: Time,
     samples: Samples,
 }
 
 impl OwnTimes {
     pub fn new(system: &System, programs: &[Running]) -> OwnTimes {
-        let own_time = |(program, running): (usize, &Running)| {
+        let own_time = |running: &Running| {
             let OwnTime { runs, walks, contiguous_entries } = running.generator.layout().own_time?;
             let walk = system.machine.costs.blocks.map_or(0.0, |blocks| blocks.tlb_walk.seconds());
             let marked = marks_contiguous(&system.mm.features().folios, contiguous_entries);
             let walks = (walks * walk).min(1.0);
-            Some(Recorded { program, runs, marked, walks, left: 1.0, computed: 0, walked: 0.0 })
+            Some(Recorded { runs, marked, walks, left: 1.0, computed: 0, walked: 0.0 })
         };
-        let recorded: Vec<Recorded> = programs.iter().enumerate().filter_map(own_time).collect();
-        let place = |program| recorded.iter().position(|of| of.program == program);
-        let place = (0..programs.len()).map(place).collect();
-        OwnTimes { recorded, place, next: Time::ZERO, samples: Samples::default() }
+        let programs = programs.iter().map(own_time).collect();
+        OwnTimes { programs, next: Time::ZERO, samples: Samples::default() }
+    }
+
+    /// The numbers of the recorded programs.
+    fn recorded(&self) -> Vec<usize> {
+        (0..self.programs.len()).filter(|&program| self.programs[program].is_some()).collect()
     }
 
     /// Takes the part of a program's computing out of `nanoseconds` that fits into `room`, and returns how many it takes.
     #[inline]
     pub fn compute(&mut self, program: usize, room: u64, nanoseconds: &mut u64) -> u64 {
-        let Some(place) = self.place[program] else {
+        let Some(own) = &mut self.programs[program] else {
             let part = room.min(*nanoseconds);
             *nanoseconds -= part;
             return part;
         };
-        let own = &mut self.recorded[place];
         let stretched = 1.0 - own.walks + own.walks * own.left;
-        let part = ((room as f64 / stretched) as u64).clamp(1, (*nanoseconds).max(1)).min(*nanoseconds);
+        let part = ((room as f64 / stretched) as u64).max(1).min(*nanoseconds);
         *nanoseconds -= part;
         own.computed += part;
         own.walked += part as f64 * own.walks * own.left;
@@ -131,18 +130,18 @@ impl OwnTimes {
     /// Forgets what was before.
     pub fn start_measuring(&mut self) {
         self.samples = Samples::default();
-        for own in &mut self.recorded {
+        for own in self.programs.iter_mut().flatten() {
             (own.computed, own.walked) = (0, 0.0);
         }
     }
 
     /// Notes the most memory, and counts it by size of folio if it is time.
     pub fn sample(&mut self, system: &System, now: Time, processes: &[Process]) {
-        if self.recorded.is_empty() {
+        if self.programs.iter().all(Option::is_none) {
             return;
         }
-        let place = &self.place;
-        let of_recorded = |process: &&Process| place[process.program].is_some();
+        let programs = &mut self.programs;
+        let of_recorded = |process: &&Process| programs[process.program].is_some();
         let spaces = processes.iter().filter(of_recorded).filter_map(|process| process.mm);
         let anon: u64 = spaces.map(|mm| system.mm.parts.address_spaces.mm(mm).anon_pages()).sum();
         self.samples.anon_max = self.samples.anon_max.max(anon);
@@ -151,8 +150,9 @@ impl OwnTimes {
         }
         self.next = now + SAMPLE_INTERVAL;
         let page_size = system.mm.parts.allocator.page_size();
-        for own in &mut self.recorded {
-            let (pages, parts) = own.memory(system, processes);
+        for (program, own) in programs.iter_mut().enumerate() {
+            let Some(own) = own else { continue };
+            let (pages, parts) = Recorded::memory(system, processes, program);
             own.left = own.walks_left(system, &pages, parts);
             for (sum, (kib, _)) in self.samples.pages.iter_mut().zip(SIZES) {
                 *sum += (kib / page_size.kib()).checked_ilog2().map_or(0, |order| pages[order as usize]);
@@ -165,12 +165,12 @@ impl OwnTimes {
 
     /// Sets the metrics of recorded programs, if there are any.
     pub fn fill(&mut self, outcome: &mut Outcome, system: &System, reports: &Reports) {
-        if self.recorded.is_empty() {
+        let recorded = self.recorded();
+        if recorded.is_empty() {
             return;
         }
-        let programs: Vec<usize> = self.recorded.iter().map(|own| own.program).collect();
-        let spent = |wanted: &dyn Fn(Category) -> bool| reports.spent(&programs, wanted).seconds();
-        let runs: f64 = self.recorded.iter().map(|own| own.runs * own.computed as f64 / 1e9).sum();
+        let spent = |wanted: &dyn Fn(Category) -> bool| reports.spent(&recorded, wanted);
+        let runs: f64 = self.programs.iter().flatten().map(|own| own.runs * own.computed as f64 / 1e9).sum();
         outcome.set(metric::RUNS_PER_MINUTE, 60.0 * runs / spent(&|_| true).max(1e-12));
         for (&pages, (_, metric)) in self.samples.pages.iter().zip(SIZES) {
             outcome.set(metric, 100.0 * pages as f64 / self.samples.anon.max(1) as f64);
@@ -180,7 +180,7 @@ impl OwnTimes {
         outcome.set(metric::PAGE_FAULTS, outcome.counters.get(Event::Pgfault) as f64);
         outcome.set(metric::FAULT_TIME, 1e3 * spent(&is_of_memory));
         outcome.set(metric::FIRST_USE_TIME, 1e3 * spent(&|category| category == Category::CacheMiss));
-        let walked: f64 = self.recorded.iter().map(|own| own.walked).sum();
+        let walked: f64 = self.programs.iter().flatten().map(|own| own.walked).sum();
         outcome.set(metric::PAGE_WALK_TIME, walked / 1e6);
         outcome.series.append(&mut self.samples.series);
         if system.machine.costs.blocks.is_none() {

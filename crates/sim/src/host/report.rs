@@ -181,15 +181,12 @@ impl Reports {
         self.queries += u64::from(queries);
     }
 
-    /// What these programs, and other copies of them, spent in the categories that are `wanted`.
-    pub fn spent(&self, programs: &[usize], wanted: &dyn Fn(Category) -> bool) -> Time {
-        let of_any = |at: &usize| programs.iter().any(|&program| self.of_program[program] == *at);
-        let reports = (0..self.all.len()).filter(of_any).map(|at| &self.all[at]);
-        let of = |report: &Report| -> Time {
-            let categories = Category::ALL.iter().filter(|&&category| wanted(category));
-            categories.map(|category| report.spent[category.index()]).sum()
-        };
-        reports.map(of).sum()
+    /// Seconds that these programs, and other copies of them, spent in the categories that are `wanted`.
+    pub fn spent(&self, programs: &[usize], wanted: &dyn Fn(Category) -> bool) -> f64 {
+        let is_theirs = |at: usize| programs.iter().any(|&program| self.of_program[program] == at);
+        let theirs: Vec<&Report> =
+            (0..self.all.len()).filter(|&at| is_theirs(at)).map(|at| &self.all[at]).collect();
+        spent(&theirs, wanted)
     }
 
     pub fn thread_ended(&mut self, program: usize) {
@@ -251,15 +248,17 @@ impl Reports {
             outcome.set(metric::QUERY_RATE, self.queries as f64 / seconds);
         }
         let is_user = |category| matches!(category, Category::Program | Category::RemoteMemory);
-        let spent = |wanted: &dyn Fn(Category) -> bool| -> f64 {
-            let of = Category::ALL.iter().filter(|&&category| wanted(category));
-            of.flat_map(|category| self.all.iter().map(|report| report.spent[category.index()].seconds()))
-                .sum()
-        };
-        outcome.set(metric::USER_TIME, spent(&is_user));
-        outcome.set(metric::SYSTEM_TIME, spent(&|category| !is_user(category)));
+        let all: Vec<&Report> = self.all.iter().collect();
+        outcome.set(metric::USER_TIME, spent(&all, &is_user));
+        outcome.set(metric::SYSTEM_TIME, spent(&all, &|category| !is_user(category)));
         self.all.iter().for_each(|report| outcome.add_program(report.outcome(seconds)));
     }
+}
+
+/// Seconds in the categories that are `wanted`.
+fn spent(reports: &[&Report], wanted: &dyn Fn(Category) -> bool) -> f64 {
+    let of = Category::ALL.iter().filter(|&&category| wanted(category));
+    of.flat_map(|category| reports.iter().map(|report| report.spent[category.index()].seconds())).sum()
 }
 
 /// Virtual time between two samples.
