@@ -133,6 +133,7 @@ impl Origin {
     fn of_sweep(error: &SweepError) -> Origin {
         match error {
             SweepError::Experiment(error) => Origin::of_experiment(error),
+            SweepError::Value { error, .. } => Origin::of_sweep(error),
             _ => Origin::Input,
         }
     }

@@ -20,6 +20,7 @@ use crate::terminal;
 use clap::ValueEnum;
 use lab::experiment::{ExperimentError, Makers, Progress, each, make_or_get};
 use lab::results::Results;
+use lab::sweep::file::{HELD_OUT, POINTS, SAMPLES};
 use lab::sweep::plan::{Method, Shard, Time};
 use lab::sweep::queue::Queue;
 use lab::sweep::{Answer, Measured, Stage, Sweep, Task};
@@ -28,7 +29,6 @@ use serde::Serialize;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use workload::keys::Bounds;
 
 const VARIANTS: &str =
     "Variants or releases, separated by commas, each a member of the fleet [default: the scenario's last]";
@@ -116,10 +116,6 @@ pub struct Arguments {
     sweep: SweepArguments,
 }
 
-const HELD_OUT: Bounds = Bounds::new(3.0, 10_000.0, "fewer tell no gain from chance");
-const POINTS: Bounds = Bounds::new(1.0, 10_000.0, "values that anybody tries of a setting");
-const SAMPLES: Bounds = Bounds::new(1.0, 100_000.0, "points that a fleet of machines can run");
-
 #[derive(Clone, Copy, ValueEnum)]
 enum MethodName {
     Grid,
@@ -153,7 +149,6 @@ impl json::Document for View<'_> {
 /// Runs the command.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let sweep = asked::sweep(arguments)?;
-    sweep.check()?;
     let files = arguments.files.check(&[Ending::ANSWER, &[Ending::Conf]].concat())?;
     if arguments.dry_run {
         return dry_run::execute(&sweep, arguments);

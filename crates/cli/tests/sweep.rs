@@ -46,8 +46,13 @@ fn start(directory: &Path, arguments: &[&str], more: &[&str]) -> Child {
 
 fn end(child: Child) -> Output {
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    must_succeed(&output);
     output
+}
+
+/// A command that has to end well.
+fn must_succeed(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn answer(directory: &Path, arguments: &[&str]) -> String {
@@ -94,5 +99,70 @@ fn shards_side_by_side_come_to_the_answer_of_one_process() {
         assert!(made > 3, "{made} runs by shards");
         assert_eq!(answer(shared.path(), sweep), expected);
         assert!(files(shared.path()) == files(whole.path()));
+    }
+}
+
+/// What a sweep file says, what of it is replaced by what, and what the error has to say after the file's name.
+const MISTAKES: [(&str, &str, &[&str]); 16] = [
+    (
+        "'vm.stat_interval' = [1, 10]",
+        "'vm.stat_intervall' = [1, 10]",
+        &["line 8: over vm.stat_intervall: no such key (do you mean vm.stat_interval?)"],
+    ),
+    ("[1, 10]", "[1, 1000000000000]", &["line 8: vm.stat_interval = 1000000000000"]),
+    ("[1, 10]", "[1]", &["line 8: over vm.stat_interval: nothing but the default"]),
+    ("[1, 10]", "'9..1'", &["line 8: over vm.stat_interval=9..1: expected the smaller number first"]),
+    ("[1, 10]", "[]", &["line 8: over vm.stat_interval=: expected a value"]),
+    ("[1, 10]", "true", &["line 8: expected values as on the command line in quotes"]),
+    ("'vm.stat_interval' = [1, 10]", "", &["line 7: nothing to search"]),
+    ("'vm.stat_interval'", "scenario", &["line 8: over scenario: a sweep chooses settings"]),
+    ("'vm.stat_interval'", "'features.pcp.autotuning'", &["line 8: pcp.autotuning: no such feature"]),
+    ("'tiny.toml'", "'tinny.toml'", &["line 5: tinny.toml: "]),
+    ("'small.toml'", "'intel-9s'", &["line 6: intel-9s: no such machine"]),
+    ("'small.toml'", "'small.toml'\nvariant = '6.99'", &["line 7: 6.99: no such variant"]),
+    (
+        "'small.toml'",
+        "'small.toml'\nsettings = { 'vm.swapiness' = 3 }",
+        &["line 7: vm.swapiness: no such setting"],
+    ),
+    (
+        "'small.toml'",
+        "'small.toml'\nsettings = { 'vm.stat_interval' = 3 }",
+        &["line 9: over vm.stat_interval: it has a fixed value too"],
+    ),
+    ("minimize = ['score']", "minimize = ['pswpin']", &["line 2: pswpin: no workload here has this metric"]),
+    (
+        "minimize = ['score']",
+        "minimize = ['scor']\nconstraints = ['pcp_max <= 1 GB', 'x <= 2']",
+        &[
+            "line 2: scor: no such metric",
+            "line 3: constraint \"pcp_max <= 1 GB\": expected a unit",
+            "line 3: x: no such metric",
+        ],
+    ),
+];
+
+#[test]
+fn all_mistakes_of_a_sweep_file_have_its_name_and_their_lines() {
+    let directory = directory();
+    let sound = "format = 1\nminimize = ['score']\n\n[[fleet]]\nscenario = 'tiny.toml'\nmachine = 'small.toml'\n[over]\n'vm.stat_interval' = [1, 10]\n";
+    let dry_run = |text: &str| {
+        std::fs::write(directory.path().join("fleet.toml"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mmtwin"));
+        command.current_dir(directory.path()).args(["sweep", "fleet.toml", "--dry-run"]).output().unwrap()
+    };
+    std::fs::copy(directory.path().join("machine.toml"), directory.path().join("small.toml")).unwrap();
+    must_succeed(&dry_run(sound));
+    for (from, to, says) in MISTAKES {
+        let text = sound.replacen(from, to, 1);
+        assert_ne!(text, sound, "{from}");
+        let output = dry_run(&text);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {error}");
+        let lines: Vec<&str> = error.trim_start_matches("error: ").lines().collect();
+        assert_eq!(lines.len(), says.len(), "{to}: {error}");
+        for (line, says) in lines.iter().zip(says) {
+            assert!(line.starts_with(&format!("fleet.toml: {says}")), "{to}: {line}");
+        }
     }
 }

@@ -24,8 +24,9 @@ mod former;
 mod mistakes;
 mod parse;
 
-pub(crate) use parse::syntax;
+pub use parse::one_or_several;
 pub use parse::{parse_program, wrong_value};
+pub(crate) use parse::{syntax, wrong_keys};
 
 use crate::applicable_settings::why_not_applicable;
 use machine::{Profile, ProfileError, WrongValue};
@@ -232,7 +233,9 @@ fn scenario_of(series: &str) -> &'static str {
 }
 
 /// Settings as words; a number is one as it is written.
-fn settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+pub(crate) fn settings<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a number or a word in quotes")]
     enum Word {
@@ -331,7 +334,7 @@ impl Scenario {
     }
 
     /// The kernel that `variant` names.
-    fn choice(&self, variant: &str) -> Result<KernelChoice, ScenarioError> {
+    pub fn choice(&self, variant: &str) -> Result<KernelChoice, ScenarioError> {
         KernelChoice::parse(&self.series, variant).map_err(|error| {
             let KernelError::UnknownVariant { name, .. } = &error else { return error.into() };
             match Series::ALL.iter().find(|series| series.variant(name).is_some()) {

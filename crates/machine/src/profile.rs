@@ -498,10 +498,16 @@ impl ProfileError {
 /// The line of a TOML text, from 1, that contains `key` (such as `demand.groups[0].mib`), or else the
 /// innermost of its tables.
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
+    line_of_path(text, key.split('.'))
+}
+
+/// The same of a key that is given table by table, whose names may have dots.
+pub fn line_of_path<'k>(text: &str, path: impl IntoIterator<Item = &'k str>) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
     let (mut table, mut found) = (Some(document.get_ref()), None);
-    for part in key.split('.') {
-        let (name, index) = part.split_once('[').unwrap_or((part, ""));
+    for part in path {
+        let is_name = table.is_some_and(|table| table.contains_key(part));
+        let (name, index) = part.split_once('[').filter(|_| !is_name).unwrap_or((part, ""));
         let Some((name, value)) = table.and_then(|table| table.get_key_value(name)) else { break };
         found = Some(name.span().start);
         let index: Option<usize> = index.trim_end_matches(']').parse().ok();

@@ -20,50 +20,43 @@ use mm::xarray::FileId;
 use places::{Pages, Places};
 use workload::mappings::{Change, Operation};
 
-/// The files that a process maps, in the order in which it does.
-#[derive(Default)]
-pub(crate) struct MappedFiles {
-    known: Vec<FileId>,
-    /// How many of them it has mapped since it began.
-    mapped: usize,
-}
-
-impl MappedFiles {
-    /// The process begins.
-    pub fn begin(&mut self) {
-        self.mapped = 0;
-    }
-
-    /// The file that it maps next.
-    fn next(&mut self, kernel: &mut Kernel) -> Backing {
-        self.mapped += 1;
-        if self.known.len() < self.mapped {
-            self.known.push(kernel.parts.page_cache.open_file());
-        }
-        Backing::File(self.known[self.mapped - 1], 0)
-    }
-}
-
 /// Where the recorded pages of a process are mapped.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct RecordedSpace {
     places: Places,
+    /// The files that the process maps, in the order in which it does.
+    files: Vec<FileId>,
+    /// How many of them it has mapped since it began.
+    mapped: usize,
 }
 
 impl RecordedSpace {
     /// An empty address space with this page size.
     pub fn new(page_size: PageSize) -> RecordedSpace {
-        RecordedSpace { places: Places::new(page_size) }
+        RecordedSpace { places: Places::new(page_size), files: Vec::new(), mapped: 0 }
+    }
+
+    /// The process begins anew, with nothing mapped.
+    pub fn exec(&mut self) {
+        (self.places, self.mapped) = (self.places.empty(), 0);
+    }
+
+    /// The process begins with what its parent has mapped.
+    pub fn fork(&mut self, parent: &RecordedSpace) {
+        (self.places, self.mapped) = (parent.places.clone(), 0);
+    }
+
+    /// The file that it maps next.
+    fn next_file(&mut self, kernel: &mut Kernel) -> Backing {
+        self.mapped += 1;
+        if self.files.len() < self.mapped {
+            self.files.push(kernel.parts.page_cache.open_file());
+        }
+        Backing::File(self.files[self.mapped - 1], 0)
     }
 
     /// Changes the mappings of `id`. Returns what was unmapped.
-    pub fn map(
-        &mut self,
-        kernel: &mut Kernel,
-        id: MmId,
-        files: &mut MappedFiles,
-        change: &Change,
-    ) -> Unmapped {
+    pub fn map(&mut self, kernel: &mut Kernel, id: MmId, change: &Change) -> Unmapped {
         let (recorded, rights) = (change.range(), rights(change));
         let mut unmapped = Unmapped::default();
         match change.operation {
@@ -71,7 +64,7 @@ impl RecordedSpace {
                 unmapped = self.mmap(kernel, id, change, Backing::Anonymous);
             }
             Operation::MapFile if change.pages > 0 => {
-                let file = files.next(kernel);
+                let file = self.next_file(kernel);
                 unmapped = self.mmap(kernel, id, change, file);
             }
             Operation::MapShared if change.pages == 0 => {}
@@ -128,14 +121,13 @@ impl RecordedSpace {
         &mut self,
         kernel: &mut Kernel,
         id: MmId,
-        files: &mut MappedFiles,
         (recorded, write): (u64, bool),
     ) -> Option<Vpn> {
         let is_mapped = |&page: &Vpn| kernel.parts.address_spaces.mm(id).vmas.find(page).is_some();
         let mapped = self.places.page(recorded).filter(is_mapped);
         let page = match mapped {
             Some(page) => page,
-            None if write => self.map_image(kernel, id, files, recorded)?,
+            None if write => self.map_image(kernel, id, recorded)?,
             None => return None,
         };
         let vma = kernel.parts.address_spaces.mm(id).vmas.find(page)?;
@@ -145,14 +137,8 @@ impl RecordedSpace {
     }
 
     /// Maps what exec has mapped around a recorded page.
-    fn map_image(
-        &mut self,
-        kernel: &mut Kernel,
-        id: MmId,
-        files: &mut MappedFiles,
-        recorded: u64,
-    ) -> Option<Vpn> {
-        let image = files.next(kernel);
+    fn map_image(&mut self, kernel: &mut Kernel, id: MmId, recorded: u64) -> Option<Vpn> {
+        let image = self.next_file(kernel);
         let pages = match self.places.page(recorded) {
             Some(page) => page..page + 1,
             None => self.places.map_image(recorded),

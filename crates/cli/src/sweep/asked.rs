@@ -6,9 +6,9 @@ use crate::compare::RELEVANT;
 use crate::failure::Failure;
 use crate::kernel;
 use lab::experiment::varied::Varied;
-use lab::scenario::{Scenario, ScenarioError};
-use lab::sweep::file::{MemberSpec, SweepFile, is_sweep};
-use lab::sweep::fleet::{Fleet, Member, axes};
+use lab::scenario::{Scenario, ScenarioError, one_or_several};
+use lab::sweep::file::{MemberSpec, Source, is_sweep};
+use lab::sweep::fleet::{Fleet, Member, axis};
 use lab::sweep::goals::{Constraint, Direction, Goal, check_together, own_goal};
 use lab::sweep::plan::{Design, Method, Size};
 use lab::sweep::space::Axis;
@@ -37,22 +37,72 @@ struct Wish {
     shorten: Shorten,
 }
 
+/// What is wrong with a sweep, all of it where it stands in a file, the first of it on a command line.
+struct Mistakes {
+    source: Option<Source>,
+    found: Vec<ScenarioError>,
+}
+
+impl Mistakes {
+    /// What there is, or nothing if it is a mistake in a file: with the line of this key, given table by table.
+    fn take<T>(
+        &mut self,
+        path: &[&str],
+        result: Result<T, impl Into<Failure>>,
+    ) -> Result<Option<T>, Failure> {
+        match (result.map_err(Into::into), &self.source) {
+            (Ok(there_is), _) => Ok(Some(there_is)),
+            (Err(Failure::Input(error)), Some(source)) => {
+                self.found.push(source.wrong(path, error));
+                Ok(None)
+            }
+            (Err(failure), _) => Err(failure),
+        }
+    }
+
+    /// The same with the key that the error is about.
+    fn take_of_sweep<T>(&mut self, result: Result<T, SweepError>) -> Result<Option<T>, Failure> {
+        let path: Vec<String> = result
+            .as_ref()
+            .err()
+            .map_or_else(Vec::new, SweepError::path)
+            .into_iter()
+            .map(String::from)
+            .collect();
+        self.take(&path.iter().map(String::as_str).collect::<Vec<_>>(), result)
+    }
+
+    /// Refuses what is wrong so far.
+    fn refuse(&mut self) -> Result<(), Failure> {
+        Ok(one_or_several(std::mem::take(&mut self.found))?)
+    }
+}
+
 /// The sweep that the arguments ask for.
 pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
-    let name = arguments.scenario.name();
-    let wish = match read(name)? {
-        Some(file) => of_file(arguments, name, &file)?,
+    let source = read(arguments.scenario.name())?;
+    let mut mistakes = Mistakes { source, found: Vec::new() };
+    let wish = match mistakes.source.clone() {
+        Some(source) => of_file(arguments, &source, &mut mistakes)?,
         None => of_scenario(arguments)?,
     };
-    let design = Design::new(&wish.over, wish.method, wish.size)?;
-    let keys: Vec<String> = wish.over.iter().map(|axis| axis.key.clone()).collect();
-    let axes: Vec<Varied> = axes(&keys, &design, &arguments::machine).map_err(of_over)?;
+    let design = mistakes.take_of_sweep(Design::new(&wish.over, wish.method, wish.size))?;
+    mistakes.refuse()?;
+    let design = design.expect("nothing was wrong");
+    let mut axes: Vec<Varied> = Vec::new();
+    for (Axis { key, .. }, values) in wish.over.iter().zip(&design.values) {
+        let found = axis(key, values, &arguments::machine).map_err(of_over);
+        axes.extend(mistakes.take(&["over", key], found)?);
+    }
+    mistakes.refuse()?;
     let own = wish.members.iter().map(|member| member.scenario.seeds).max().unwrap_or(1);
     let seeds = arguments.sweep.seeds.map(|seeds| seeds.get()).or(wish.seeds).unwrap_or(own.max(SEEDS));
     let scenarios: Vec<&Scenario> = wish.members.iter().map(|member| &member.scenario).collect();
     let goals = if wish.goals.is_empty() { vec![own_goal(&scenarios)] } else { wish.goals };
-    Ok(Sweep {
-        fleet: Fleet::new(wish.members, axes)?,
+    let fleet = mistakes.take_of_sweep(Fleet::new(wish.members, axes))?;
+    mistakes.refuse()?;
+    let sweep = Sweep {
+        fleet: fleet.expect("nothing was wrong"),
         design,
         method: wish.method,
         goals,
@@ -61,7 +111,10 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
         held_out: wish.held_out.unwrap_or(HELD_OUT),
         at_least: wish.at_least,
         shorten: wish.shorten,
-    })
+    };
+    mistakes.take_of_sweep(sweep.check())?;
+    mistakes.refuse()?;
+    Ok(sweep)
 }
 
 /// A failure about a key, which is one of `--over` here.
@@ -76,12 +129,12 @@ fn of_over(failure: Failure) -> Failure {
 }
 
 /// The sweep file of this name; none if it is a scenario, built in or a file.
-fn read(name: &str) -> Result<Option<SweepFile>, Failure> {
+fn read(name: &str) -> Result<Option<Source>, Failure> {
     if !name.ends_with(".toml") {
         return Ok(None);
     }
     let text = std::fs::read_to_string(name).map_err(|error| Failure::input(format!("{name}: {error}")))?;
-    if is_sweep(&text) { Ok(Some(SweepFile::parse(name, &text)?)) } else { Ok(None) }
+    Ok(is_sweep(&text).then(|| Source { place: name.into(), text }))
 }
 
 fn goals(minimize: &[String], maximize: &[String]) -> Result<Vec<Goal>, SweepError> {
@@ -137,29 +190,36 @@ fn of_scenario(arguments: &Arguments) -> Result<Wish, Failure> {
     })
 }
 
-fn of_file(arguments: &Arguments, place: &str, file: &SweepFile) -> Result<Wish, Failure> {
-    refuse_options(arguments, place)?;
-    let directory = Path::new(place).parent().unwrap_or(Path::new(""));
+fn of_file(arguments: &Arguments, source: &Source, mistakes: &mut Mistakes) -> Result<Wish, Failure> {
+    let file = source.parse()?;
+    refuse_options(arguments, &source.place)?;
+    let directory = Path::new(&source.place).parent().unwrap_or(Path::new(""));
     let mut members: Vec<Member> = Vec::new();
-    for spec in &file.fleet {
-        members.push(member(spec, directory)?);
+    for (at, spec) in file.fleet.iter().enumerate() {
+        members.extend(member(spec, &format!("fleet[{at}]"), directory, mistakes)?);
     }
     tell_apart(&mut members, |_, member| format!("{}, {}", member.name, member.variant));
     tell_apart(&mut members, |at, member| format!("{} ({})", member.name, at + 1));
-    let over = file.over.iter().map(|(key, values)| Axis::of(key, &values.spec()));
-    let of_file = |error: SweepError| SweepError::File {
-        place: place.into(),
-        text: error.to_string().trim_start_matches("--").into(),
-    };
+    let mut over: Vec<Axis> = Vec::new();
+    for (key, values) in &file.over.0 {
+        over.extend(mistakes.take_of_sweep(Axis::of(key, &values.spec()))?);
+    }
+    let list = if file.minimize.is_empty() { "maximize" } else { "minimize" };
+    let goals = mistakes.take(&[list], goals(&file.minimize, &file.maximize))?;
+    let mut constraints: Vec<Constraint> = Vec::new();
+    for (at, text) in file.constraints.iter().enumerate() {
+        let path = format!("constraints[{at}]");
+        constraints.extend(mistakes.take(&[&path], Constraint::parse(text))?);
+    }
+    mistakes.take_of_sweep(check_together(&constraints))?;
+    mistakes.refuse()?;
     Ok(Wish {
         members,
-        over: over.collect::<Result<_, _>>().map_err(of_file)?,
+        over,
         method: file.method,
         size: Size { points: file.points.unwrap_or(POINTS), samples: file.samples },
-        goals: goals(&file.minimize, &file.maximize).map_err(of_file)?,
-        constraints: constraints(&file.constraints)
-            .and_then(|constraints| check_together(&constraints).map(|()| constraints))
-            .map_err(of_file)?,
+        goals: goals.unwrap_or_default(),
+        constraints,
         seeds: file.seeds,
         held_out: file.held_out,
         at_least: file.at_least.map_or(RELEVANT, |percent| percent / 100.0),
@@ -177,18 +237,28 @@ fn tell_apart(members: &mut [Member], longer: impl Fn(usize, &Member) -> String)
     }
 }
 
-/// A member of a fleet; paths are relative to the sweep file.
-fn member(spec: &MemberSpec, directory: &Path) -> Result<Member, Failure> {
+/// A member of a fleet, whose table is `table`; paths are relative to the sweep file.
+fn member(
+    spec: &MemberSpec,
+    table: &str,
+    directory: &Path,
+    mistakes: &mut Mistakes,
+) -> Result<Option<Member>, Failure> {
     let path = |name: &str| match name.ends_with(".toml") {
         true => directory.join(name).to_string_lossy().into_owned(),
         false => name.to_string(),
     };
-    let scenario = Scenario::load(&path(&spec.scenario))?;
-    let machine = arguments::machine(&spec.machine.as_deref().map_or(scenario.machine.clone(), path))?;
+    let Some(scenario) = mistakes.take(&[table, "scenario"], Scenario::load(&path(&spec.scenario)))? else {
+        return Ok(None);
+    };
+    let machine = arguments::machine(&spec.machine.as_deref().map_or(scenario.machine.clone(), path));
     let variant = spec.variant.clone().or(scenario.variants.last().cloned()).unwrap_or_default();
     let variant = present_names(&scenario.series, &[variant]).remove(0);
+    let known = scenario.choice(&variant);
+    let known = mistakes.take(&[table, "variant"], known)?;
+    let Some((machine, _)) = mistakes.take(&[table, "machine"], machine)?.zip(known) else { return Ok(None) };
     let trees = kernel::trees(&scenario.series, std::iter::once(&variant))?;
-    Ok(Member {
+    let member = Member {
         name: format!("{} on {}", scenario.name, machine.name),
         tree: trees.get(name_and_features(&variant).0).cloned(),
         scenario,
@@ -196,7 +266,9 @@ fn member(spec: &MemberSpec, directory: &Path) -> Result<Member, Failure> {
         variant,
         changes: spec.settings.clone(),
         weight: spec.weight,
-    })
+    };
+    let checked = member.check();
+    Ok(mistakes.take(&[table, "settings"], checked)?.map(|()| member))
 }
 
 /// Refuses options that say what a sweep file says.

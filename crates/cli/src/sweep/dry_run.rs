@@ -73,10 +73,11 @@ fn render(sweep: &Sweep, planned: &[Planned], arguments: &Arguments, tried: &Tri
     }
     let runs: usize = planned.iter().map(|planned| planned.runs).sum();
     grid.row(["all".into(), runs.to_string(), duration(all)]);
-    let members = sweep.fleet.members.len();
+    let (points, members) = (sweep.design.points.len(), sweep.fleet.members.len());
     let mut text = format!(
-        "{} points, {} {}, method {}, {} seeds that choose and {} that tell the gain\n\n{}\n\n",
-        sweep.design.points.len(),
+        "{} {}, {} {}, method {}, {} seeds that choose and {} that tell the gain\n\n{}\n\n",
+        points,
+        if points == 1 { "point" } else { "points" },
         members,
         if members == 1 { "workload" } else { "workloads" },
         sweep.method.name(),

@@ -2,14 +2,14 @@
 
 use crate::compare::tone_of;
 use crate::files::tables;
-use crate::number::{change, number, percent};
+use crate::number::{change, number, percent, quantity};
 use crate::run::title;
 use crate::table::{Entry, Grid, Tone};
 use lab::statistics::Change;
 use lab::sweep::goals::Measure;
 use lab::sweep::{
-    Answer, Cost, Effect, GoalResult, Holds, MemberResult, PointResult, Recommendation, Trial, Verdict, Why,
-    on_machine,
+    Answer, ConstraintResult, Cost, Effect, GoalResult, Holds, MemberResult, PointResult, Recommendation,
+    Trial, Verdict, Why, on_machine,
 };
 use report::chart::{self, Axis, Chart, Drawing, Scale, Span, Spans};
 use report::{Data, Page, Part, Section};
@@ -17,6 +17,8 @@ use sim::metric::Metric;
 
 /// How many points are shown.
 const POINTS: usize = 8;
+/// Gains and losses from here on are told as how many times as much there is.
+const MOST: f64 = 10.0;
 
 /// The answer as text.
 pub fn render(answer: &Answer) -> String {
@@ -29,6 +31,9 @@ pub fn render(answer: &Answer) -> String {
             answer.held_out
         );
         text += &gains(answer).render();
+        if let Some(grid) = constraints(of) {
+            text += &format!("\n\nConstraints, on the same seeds:\n\n{}", grid.render());
+        }
         text += &format!("\n\n{}", costs(of));
     }
     text += &format!(
@@ -55,7 +60,8 @@ pub fn render(answer: &Answer) -> String {
 /// The answer as a page.
 pub fn page(answer: &Answer) -> Page {
     let of = &answer.recommendation;
-    let (gains, effects, points, costs) = (gains(answer), effects(answer), points(answer), costs_table(of));
+    let (gains, effects, points) = (gains(answer), effects(answer), points(answer));
+    let (constraints, costs) = (constraints(of), costs_table(of));
     let mut front = vec![Section {
         title: "How much of the differences each setting makes".into(),
         parts: vec![Part::Chart(shares(answer))],
@@ -65,6 +71,7 @@ pub fn page(answer: &Answer) -> Page {
         front.push(Section { title: "On a real machine".into(), parts: vec![code] });
     }
     let mut grids = vec![("All points", &points), ("What the choice does", &gains)];
+    grids.extend(constraints.as_ref().map(|constraints| ("Constraints", constraints)));
     grids.extend(costs.as_ref().map(|costs| ("What it costs", costs)));
     grids.push(("Which settings matter", &effects));
     let verdict = verdict(answer).lines().chain(fleet(answer).lines()).map(String::from).collect();
@@ -74,7 +81,7 @@ pub fn page(answer: &Answer) -> Page {
 /// The points, as they are.
 fn all_points(answer: &Answer) -> Data {
     let mut header: Vec<&str> = answer.keys.iter().map(String::as_str).collect();
-    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain, {goal}")).collect();
+    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain: {goal}")).collect();
     header.extend(goals.iter().map(String::as_str));
     header.extend(["seeds", "keeps the constraints"]);
     let mut data = Data::of(&header);
@@ -170,10 +177,10 @@ fn verdict(answer: &Answer) -> String {
         Why::TooSmall => format!("Keep the default. {}: less than what matters (--at-least).", best()),
         Why::Loses => format!("Keep the default. {}: a goal loses.", best()),
         Why::BreaksConstraint => {
-            let broken = of
-                .broken
-                .iter()
-                .map(|of| format!("{} of {}: {}", of.constraint, of.member, number(of.value)));
+            let broken =
+                of.constraints.iter().filter(|of| !of.kept).map(|of| {
+                    format!("{} of {}: {}", of.constraint, of.member, quantity(of.value, &of.metric))
+                });
             let broken: Vec<String> = broken.collect();
             format!("Keep the default. {}, but breaks constraints there: {}.", best(), broken.join("; "))
         }
@@ -191,13 +198,18 @@ fn losers(goals: &[GoalResult]) -> String {
     if losing.is_empty() { String::new() } else { format!(" It loses on {}.", losing.join("; ")) }
 }
 
-/// The members, and how sure the model is of each.
+/// What was asked for: goals, constraints and members, with how sure the model is of each.
 fn fleet(answer: &Answer) -> String {
     let member = |of: &lab::sweep::MemberSummary| {
         let weight = if answer.fleet.len() > 1 { format!(", weight {}", of.weight) } else { String::new() };
         format!("{} on {}, {}{weight}\n  evidence: {}", of.scenario, of.machine, of.variant, of.evidence)
     };
-    answer.fleet.iter().map(member).collect::<Vec<_>>().join("\n")
+    let constraints = match &answer.constraints[..] {
+        [] => String::new(),
+        texts => format!("; subject to {}", texts.join(", ")),
+    };
+    let asked = format!("asked: {}{constraints}", answer.goals.join(", "));
+    std::iter::once(asked).chain(answer.fleet.iter().map(member)).collect::<Vec<_>>().join("\n")
 }
 
 fn holds(of: Holds) -> &'static str {
@@ -236,6 +248,26 @@ fn gains(answer: &Answer) -> Grid {
     grid
 }
 
+/// What each constraint comes to; none if there are none.
+fn constraints(of: &Recommendation) -> Option<Grid> {
+    let mut grid = Grid {
+        more_labels: 1,
+        words: vec![4],
+        ..Grid::new(&["constraint", "workload", "default", "chosen", ""])
+    };
+    for ConstraintResult { constraint, member, metric, default, value, kept } in &of.constraints {
+        let (text, tone) = if *kept { ("kept", Tone::Good) } else { ("broken", Tone::Bad) };
+        grid.row([
+            Entry::from(constraint.as_str()),
+            member.as_str().into(),
+            quantity(*default, metric).into(),
+            quantity(*value, metric).into(),
+            Entry { text: text.into(), tone },
+        ]);
+    }
+    (!of.constraints.is_empty()).then_some(grid)
+}
+
 fn costs(of: &Recommendation) -> String {
     match costs_table(of) {
         Some(grid) => format!("What it costs:\n\n{}", grid.render()),
@@ -261,7 +293,11 @@ fn effects(answer: &Answer) -> Grid {
         grid.row([
             key.clone(),
             answer.defaults.get(key).cloned().unwrap_or("-".into()),
-            if relative { percent(*range) } else { number(*range) },
+            match relative {
+                true if *range < MOST => percent(*range),
+                true => format!("{} times", number(1.0 + range)),
+                false => number(*range),
+            },
             percent(*main),
             total.map_or("-".into(), percent),
         ]);
@@ -283,7 +319,7 @@ fn points_title(answer: &Answer) -> String {
 
 fn points(answer: &Answer) -> Grid {
     let mut header: Vec<&str> = answer.keys.iter().map(String::as_str).collect();
-    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain, {goal}")).collect();
+    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain: {goal}")).collect();
     header.extend(goals.iter().map(String::as_str));
     header.extend(["seeds", ""]);
     let mut grid = Grid { words: vec![header.len() - 1], ..Grid::new(&header) };
@@ -297,7 +333,8 @@ fn points(answer: &Answer) -> Grid {
     for point in best.into_iter().take(POINTS) {
         let values = answer.keys.iter().map(|key| point.values.get(key).cloned().unwrap_or_default());
         let gains = point.gains.iter().enumerate().map(|(at, gain)| match relative(at) {
-            true => format!("{}{}", if *gain < 0.0 { "" } else { "+" }, percent(*gain)),
+            true if gain.abs() < MOST => format!("{}{}", if *gain < 0.0 { "" } else { "+" }, percent(*gain)),
+            true => format!("{} times as much", number(1.0 + gain.abs())),
             false => number(*gain),
         });
         let marks = [

@@ -64,7 +64,7 @@ pub fn parse_program(place: &str, text: &str) -> Result<ProgramSpec, ScenarioErr
     };
     let Ok(document) = DeTable::parse(text) else { return Err(syntax(place, text, &error)) };
     let table = Spanned::new(document.span(), DeValue::Table(document.into_inner()));
-    one_or_several(of_text(place, text, ProgramSpec::TAKES))?;
+    one_or_several(wrong_keys(place, text, ProgramSpec::TAKES))?;
     Err(syntax(place, text, &place_in(table, ProgramSpec::error_in).unwrap_or(error)))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn syntax(place: &str, text: &str, error: &toml::de::Error) -> Scenar
 }
 
 /// All keys and numbers of a text that are wrong.
-fn of_text(place: &str, text: &str, takes: Takes) -> Vec<ScenarioError> {
+pub(crate) fn wrong_keys(place: &str, text: &str, takes: Takes) -> Vec<ScenarioError> {
     let located = |mistake: &Mistake| ScenarioError::Syntax { text: mistake.located(place, text) };
     let mut all = mistakes(text, takes);
     all.sort_by_key(|mistake| mistake.line(text));
@@ -82,7 +82,7 @@ fn of_text(place: &str, text: &str, takes: Takes) -> Vec<ScenarioError> {
 }
 
 /// Some errors as one; none if there are none.
-fn one_or_several(mut errors: Vec<ScenarioError>) -> Result<(), ScenarioError> {
+pub fn one_or_several(mut errors: Vec<ScenarioError>) -> Result<(), ScenarioError> {
     match errors.len() {
         0 => Ok(()),
         1 => Err(errors.remove(0)),
@@ -103,7 +103,7 @@ impl Scenario {
                     let wrong = WrongValue::new("workload.kind", former, expected);
                     return Err(wrong_value(place, text, wrong));
                 }
-                one_or_several(of_text(place, text, Scenario::TAKES))?;
+                one_or_several(wrong_keys(place, text, Scenario::TAKES))?;
                 return Err(syntax(place, text, &place_in_workload(text).unwrap_or(error)));
             }
         };

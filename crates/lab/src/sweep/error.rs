@@ -31,7 +31,9 @@ pub enum SweepError {
     #[error("--over {key}: given twice; give all its values at once, as in {key}=V1,V2")]
     RepeatedKey { key: String },
     /// A key has a fixed value too.
-    #[error("--over {key} and --set {key}: give one of them")]
+    #[error(
+        "--over {key}: it has a fixed value too, by --set or in the settings of a member; give one of them"
+    )]
     SetTwice { key: String },
     /// Scenarios are what a fleet has several of.
     #[error(
@@ -61,9 +63,9 @@ pub enum SweepError {
     /// A goal and its opposite.
     #[error("{metric}: to be made smaller and larger; drop one of the goals")]
     OpposedGoals { metric: String },
-    /// A metric that no member has.
+    /// A metric that no member has, in this list of goals or constraints.
     #[error("{metric}: no workload here has this metric: {of}; `mmtwin list metrics` says which have it")]
-    NoMember { metric: String, of: String },
+    NoMember { list: &'static str, metric: String, of: String },
     /// A member that counts for no goal.
     #[error("{member} has the metric of no goal; add one that it has, or leave it out")]
     NoGoal { member: String },
@@ -76,9 +78,32 @@ pub enum SweepError {
     /// Two constraints that nothing can keep.
     #[error("constraints {one:?} and {other:?} contradict each other; change or drop one of them")]
     Contradictory { one: String, other: String },
-    /// A sweep file is wrong.
-    #[error("{place}: {text}")]
-    File { place: String, text: String },
+    /// A value of a key that a member does not take.
+    #[error("{error}")]
+    Value { key: String, error: Box<SweepError> },
+}
+
+impl SweepError {
+    /// The key of a sweep file that it is about, table by table; none if it is about the whole.
+    pub fn path(&self) -> Vec<&str> {
+        match self {
+            SweepError::UnknownKey { key, .. }
+            | SweepError::RepeatedKey { key }
+            | SweepError::SetTwice { key }
+            | SweepError::OnlyDefault { key }
+            | SweepError::Value { key, .. } => vec!["over", key],
+            SweepError::Space { text, .. } => vec!["over", text.split('=').next().unwrap_or_default()],
+            SweepError::ScenarioIsNoKey => vec!["over", "scenario"],
+            SweepError::NoSpace | SweepError::TooManyPoints { .. } | SweepError::Unequal { .. } => {
+                vec!["over"]
+            }
+            SweepError::NoSamples { .. } => vec!["samples"],
+            SweepError::NoMember { list, .. } => vec![list],
+            SweepError::Constraint { .. } | SweepError::Contradictory { .. } => vec!["constraints"],
+            SweepError::NoGoal { .. } => vec!["fleet"],
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl From<ScenarioError> for SweepError {

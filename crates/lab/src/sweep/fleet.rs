@@ -10,7 +10,7 @@
 //! its default anyway, is left out of its arm: points that are the same for a member have the same arm there, and its runs are made once.
 
 use super::SweepError;
-use super::plan::{Design, Time};
+use super::plan::Time;
 use crate::experiment::varied::{Arm, Level, Varied, arms};
 use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
@@ -38,6 +38,11 @@ pub struct Member {
 pub type Levels = Vec<(usize, usize)>;
 
 impl Member {
+    /// Refuses a member that cannot run as it is.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        self.run(&[], 1, Time::Whole).map(|_| ())
+    }
+
     /// The run of this member with some values of keys.
     fn run(&self, varied: &[Varied], seed: u64, time: Time) -> Result<Run, ScenarioError> {
         let mut scenario = self.scenario.clone();
@@ -128,7 +133,7 @@ impl Fleet {
             member.run(&[one(axis, first)], 1, Time::Whole).err()
         };
         match self.members.iter().find_map(refused) {
-            Some(error) => error.into(),
+            Some(error) => SweepError::Value { key: axis.key.clone(), error: Box::new(error.into()) },
             None => SweepError::OnlyDefault { key: axis.key.clone() },
         }
     }
@@ -177,19 +182,16 @@ impl Fleet {
     }
 }
 
-/// The keys of a design with its values.
-pub fn axes<E: From<ScenarioError> + From<SweepError>>(
-    keys: &[String],
-    design: &Design,
+/// A key with its values of a design.
+pub fn axis<E: From<ScenarioError> + From<SweepError>>(
+    key: &str,
+    values: &[String],
     load_machine: &dyn Fn(&str) -> Result<Profile, E>,
-) -> Result<Vec<Varied>, E> {
-    let axis = |(key, values): (&String, &Vec<String>)| {
-        if key == "scenario" {
-            return Err(SweepError::ScenarioIsNoKey.into());
-        }
-        Varied::of(key, values, load_machine)
-    };
-    keys.iter().zip(&design.values).map(axis).collect()
+) -> Result<Varied, E> {
+    match key {
+        "scenario" => Err(SweepError::ScenarioIsNoKey.into()),
+        _ => Varied::of(key, values, load_machine),
+    }
 }
 
 /// A key with one value.
@@ -203,7 +205,7 @@ fn differ(member: &Member, axis: &Varied, default: &Option<String>) -> Result<Ve
         Ok(_) => Ok(default.as_deref() != Some(level.value.as_str())),
         Err(ScenarioError::NotApplicable { .. }) => Ok(false),
         Err(ScenarioError::UnknownKey { .. }) if axis.key.starts_with("workload.") => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(SweepError::Value { key: axis.key.clone(), error: Box::new(error.into()) }),
     };
     axis.levels.iter().map(differs).collect()
 }

@@ -27,6 +27,14 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// The list of a sweep file that has such goals.
+    pub fn list(self) -> &'static str {
+        match self {
+            Direction::Minimize => "minimize",
+            Direction::Maximize => "maximize",
+        }
+    }
+
     /// What turns a difference into a gain.
     pub fn sign(self) -> f64 {
         match self {

@@ -42,8 +42,8 @@ pub use effects::Effect;
 pub use error::SweepError;
 pub use measurements::{Measured, Task};
 pub use recommendation::{
-    Answer, Cost, GoalResult, Holds, MemberResult, MemberSummary, PointResult, Recommendation, Trial,
-    Verdict, Why,
+    Answer, ConstraintResult, Cost, GoalResult, Holds, MemberResult, MemberSummary, PointResult,
+    Recommendation, Trial, Verdict, Why,
 };
 
 use crate::scenario::ScenarioError;
@@ -152,15 +152,17 @@ impl Sweep {
         goals::check_together(&self.constraints)?;
         let scenarios = || self.fleet.members.iter().map(|member| &member.scenario);
         for goal in &self.goals {
-            if let (Goal::Metric(metric, _), true) =
+            if let (Goal::Metric(metric, direction), true) =
                 (goal, scenarios().all(|scenario| goal.of(scenario).is_none()))
             {
-                return Err(SweepError::NoMember { metric: metric.name.into(), of: self.names() });
+                let list = direction.list();
+                return Err(SweepError::NoMember { list, metric: metric.name.into(), of: self.names() });
             }
         }
         for Constraint { metric, .. } in &self.constraints {
             if !scenarios().any(|scenario| scenario.may_measure(metric)) {
-                return Err(SweepError::NoMember { metric: metric.name.into(), of: self.names() });
+                let list = "constraints";
+                return Err(SweepError::NoMember { list, metric: metric.name.into(), of: self.names() });
             }
         }
         for member in &self.fleet.members {
@@ -311,7 +313,7 @@ impl Sweep {
         point: Option<usize>,
         seeds: &RangeInclusive<u64>,
         time: Time,
-    ) -> Vec<Limited> {
+    ) -> Vec<Limited<'_>> {
         let mut limited = Vec::new();
         for constraint in &self.constraints {
             for member in 0..self.fleet.members.len() {
@@ -322,7 +324,7 @@ impl Sweep {
                 };
                 if let (Some(value), Some(default)) = (mean(point), mean(None)) {
                     let violation = constraint.violation(value, default);
-                    limited.push(Limited { constraint: constraint.text.clone(), member, value, violation });
+                    limited.push(Limited { constraint, member, default, value, violation });
                 }
             }
         }
@@ -369,9 +371,11 @@ impl Sweep {
 }
 
 /// A constraint for a member, with the value that it has.
-struct Limited {
-    constraint: String,
+struct Limited<'s> {
+    constraint: &'s Constraint,
     member: usize,
+    /// The mean with the default.
+    default: f64,
     value: f64,
     violation: f64,
 }

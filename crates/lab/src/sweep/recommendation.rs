@@ -14,7 +14,7 @@ use super::goals::{Direction, Goal, Measure, Pairs, gains};
 use super::measurements::Measurements;
 use super::on_machine::Chosen;
 use super::plan::{Method, Rung, Time};
-use super::{Choice, Effect, Judged, Sweep, is_gain};
+use super::{Choice, Effect, Judged, Limited, Sweep, is_gain};
 use crate::comparison::verdict::is_better;
 use crate::statistics::{self, Change, Interval, change, holm, is_significant, mean};
 use mm::sysctl::Scale;
@@ -116,8 +116,8 @@ pub struct Recommendation {
     pub chosen: Vec<Chosen>,
     /// What it does to each goal, on held-out seeds.
     pub goals: Vec<GoalResult>,
-    /// Constraints that do not hold on held-out seeds.
-    pub broken: Vec<Broken>,
+    /// Every constraint for every member that has its metric, on held-out seeds.
+    pub constraints: Vec<ConstraintResult>,
     /// What else gets worse, on held-out seeds.
     pub costs: Vec<Cost>,
     /// How to find out on real machines.
@@ -164,12 +164,18 @@ pub enum Holds {
     Same,
 }
 
-/// A constraint that does not hold.
+/// What a constraint comes to.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Broken {
+pub struct ConstraintResult {
     pub constraint: String,
     pub member: String,
+    pub metric: Metric,
+    /// The mean with the default.
+    pub default: f64,
+    /// The mean with the chosen point.
     pub value: f64,
+    /// Whether the chosen point keeps it.
+    pub kept: bool,
 }
 
 /// A metric that gets worse, more than chance would make and as much as matters.
@@ -268,7 +274,7 @@ impl Sweep {
                 why: choice.why_none,
                 chosen: Vec::new(),
                 goals: Vec::new(),
-                broken: Vec::new(),
+                constraints: Vec::new(),
                 costs: Vec::new(),
                 trials: Vec::new(),
             };
@@ -282,17 +288,17 @@ impl Sweep {
         });
         let goals: Vec<GoalResult> = self.goals.iter().map(|goal| self.result(all, goal, point)).collect();
         let limited = self.limited(all, Some(point), &seeds, Time::Whole);
-        let broken: Vec<Broken> = limited
-            .into_iter()
-            .filter(|limited| limited.violation > 0.0)
-            .map(|limited| Broken {
-                constraint: limited.constraint,
-                member: self.fleet.members[limited.member].name.clone(),
-                value: limited.value,
-            })
-            .collect();
+        let result = |of: Limited| ConstraintResult {
+            constraint: of.constraint.text.clone(),
+            member: self.fleet.members[of.member].name.clone(),
+            metric: of.constraint.metric,
+            default: of.default,
+            value: of.value,
+            kept: of.violation == 0.0,
+        };
+        let constraints: Vec<ConstraintResult> = limited.into_iter().map(result).collect();
         let was_broken = self.limited(all, None, &seeds, Time::Whole).iter().any(|of| of.violation > 0.0);
-        let why = Sweep::why(&goals, &broken, was_broken);
+        let why = Sweep::why(&goals, &constraints, was_broken);
         Recommendation {
             verdict: match why {
                 Why::Gains | Why::KeepsConstraints => Verdict::Set,
@@ -303,15 +309,15 @@ impl Sweep {
             costs: self.costs(all, point),
             trials: self.trials(all, point, &goals),
             goals,
-            broken,
+            constraints,
         }
     }
 
     /// Whether to set what was chosen, and why.
-    fn why(goals: &[GoalResult], broken: &[Broken], was_broken: bool) -> Why {
+    fn why(goals: &[GoalResult], constraints: &[ConstraintResult], was_broken: bool) -> Why {
         let has = |holds: Holds| goals.iter().any(|goal| goal.holds == holds);
         match () {
-            () if !broken.is_empty() => Why::BreaksConstraint,
+            () if constraints.iter().any(|of| !of.kept) => Why::BreaksConstraint,
             () if was_broken => Why::KeepsConstraints,
             () if has(Holds::Worse) => Why::Loses,
             () if has(Holds::Better) => Why::Gains,

@@ -5,9 +5,10 @@ use super::on_machine::Chosen;
 use super::plan::{Shard, Size};
 use super::space::Axis;
 use super::*;
+use crate::experiment::varied::Varied;
 use crate::scenario::{Scenario, load_machine};
 use crate::statistics;
-use fleet::{Levels, Member, axes};
+use fleet::{Levels, Member, axis};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
@@ -28,11 +29,18 @@ fn member(scenario: &str, weight: f64) -> Member {
     }
 }
 
+/// The keys of a design with their values.
+fn axes(over: &[Axis], design: &Design) -> Result<Vec<Varied>, SweepError> {
+    let of = |(over, values): (&Axis, &Vec<String>)| {
+        axis::<SweepError>(&over.key, values, &|name| Ok(load_machine(name)?))
+    };
+    over.iter().zip(&design.values).map(of).collect()
+}
+
 fn sweep_of(members: Vec<Member>, over: &[&str], method: Method, seeds: u32) -> Sweep {
     let over: Vec<Axis> = over.iter().map(|text| Axis::parse(text).unwrap()).collect();
     let design = Design::new(&over, method, Size { points: 8, samples: None }).unwrap();
-    let keys: Vec<String> = over.iter().map(|axis| axis.key.clone()).collect();
-    let axes = axes::<SweepError>(&keys, &design, &|name| Ok(load_machine(name)?)).unwrap();
+    let axes = axes(&over, &design).unwrap();
     let sweep = Sweep {
         fleet: Fleet::new(members, axes).unwrap(),
         design,
@@ -309,8 +317,7 @@ fn what_no_workload_has_is_refused() {
     let refused = |members: Vec<Member>, over: &str| {
         let over = [Axis::parse(over).unwrap()];
         let design = Design::new(&over, Method::Grid, Size { points: 3, samples: None }).unwrap();
-        let axes = axes::<SweepError>(&[over[0].key.clone()], &design, &|name| Ok(load_machine(name)?));
-        axes.and_then(|axes| Fleet::new(members, axes)).unwrap_err().to_string()
+        axes(&over, &design).and_then(|axes| Fleet::new(members, axes)).unwrap_err().to_string()
     };
     let page_fault = || vec![member("page_fault1", 1.0)];
     assert!(refused(page_fault(), "vm.swappiness=1,2").contains("does not heed"));
@@ -320,5 +327,7 @@ fn what_no_workload_has_is_refused() {
     assert!(refused(page_fault(), "scenario=kbuild").contains("[[fleet]]"));
     let mut set = page_fault();
     set[0].changes.insert("vm.stat_interval".into(), "3".into());
-    assert!(refused(set, "vm.stat_interval=1,2").contains("--set vm.stat_interval"));
+    assert!(
+        refused(set, "vm.stat_interval=1,2").contains("--over vm.stat_interval: it has a fixed value too")
+    );
 }

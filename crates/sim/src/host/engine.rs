@@ -889,7 +889,8 @@ impl<'s> Host<'s> {
             None => Mapped::default(),
         };
         let own = &mut self.processes[process];
-        (own.data, own.areas, own.recorded) = (mapped.data, mapped.areas, None);
+        (own.data, own.areas) = (mapped.data, mapped.areas);
+        own.recorded.exec();
         self.threads[thread].stack = mapped.stacks.first().copied();
         self.begin_process(system, thread, (mm, task), now);
         self.scheduler.pull(system, cpu);
@@ -909,7 +910,6 @@ impl<'s> Host<'s> {
     fn begin_process(&mut self, system: &mut System, thread: usize, (mm, task): (MmId, TaskId), now: Time) {
         let own = &mut self.processes[self.threads[thread].process];
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
-        own.mapped_files.begin();
         self.running += 1;
         let own = &mut self.threads[thread];
         (own.state, own.started) = (State::Runs, true);

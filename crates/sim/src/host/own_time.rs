@@ -53,7 +53,7 @@ impl Recorded {
             let Some(mm) = process.mm else { continue };
             let by_order = system.mm.parts.anon_pages_by_order(mm);
             pages.iter_mut().zip(by_order).for_each(|(sum, of)| *sum += of);
-            parts += process.recorded.as_ref().map_or(0, |space| space.stored_parts());
+            parts += process.recorded.stored_parts();
         }
         (pages, parts)
     }

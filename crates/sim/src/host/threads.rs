@@ -5,7 +5,7 @@ use super::{HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
 use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
-use crate::recorded_space::{MappedFiles, RecordedSpace};
+use crate::recorded_space::RecordedSpace;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
@@ -149,10 +149,10 @@ pub(super) struct Process {
     pub waiting: Vec<(usize, Cpu)>,
     /// Who waits until it has exited, and the CPU where that ran.
     pub awaited_by: Option<(usize, Cpu)>,
-    /// Where its recorded pages are mapped, if its mappings were recorded.
-    pub recorded: Option<RecordedSpace>,
-    /// The files that it maps there.
-    pub mapped_files: MappedFiles,
+    /// The thread that runs when it is forked; `None` until it has threads.
+    pub begins_with: Option<usize>,
+    /// Where its recorded pages are mapped; empty unless its mappings were recorded.
+    pub recorded: RecordedSpace,
 }
 
 /// A file and the descriptors that threads have opened.
@@ -339,8 +339,8 @@ impl Beginnings {
             alive: 0,
             waiting: Vec::new(),
             awaited_by: None,
-            recorded: None,
-            mapped_files: MappedFiles::default(),
+            begins_with: None,
+            recorded: RecordedSpace::new(system.mm.parts.allocator.page_size()),
         });
     }
 
@@ -354,6 +354,7 @@ impl Beginnings {
     ) {
         let own = &mut self.processes[process];
         own.alive += 1;
+        own.begins_with.get_or_insert(self.threads.len());
         let (mm, first, program) = (own.mm.expect("nobody was killed yet"), own.first, own.program);
         let running = &self.programs[program];
         let (pid, allowed) = (self.pids.next(), running.allowed);

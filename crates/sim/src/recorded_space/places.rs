@@ -69,6 +69,11 @@ impl Places {
         Places { page_size, areas: Vec::new(), end: page_size.pages_of_mib(2), stored: BTreeMap::new() }
     }
 
+    /// An empty address space with the page size of this one.
+    pub fn empty(&self) -> Places {
+        Places::new(self.page_size)
+    }
+
     fn is_recorded_size(&self) -> bool {
         self.page_size == PageSize::Kib4
     }

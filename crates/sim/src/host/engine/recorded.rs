@@ -8,7 +8,6 @@
 
 use super::{Doing, Host, Progress, State, Thread};
 use crate::System;
-use crate::recorded_space::RecordedSpace;
 use machine::{Cpu, Time};
 use mm::allocator::request::OutOfMemory;
 use mm::{Category, Event};
@@ -48,8 +47,7 @@ impl Host<'_> {
         let mm = self.mm_of(thread);
         let mut kernel = system.mm.enter(&mut system.machine, cpu);
         let own = &mut self.processes[self.threads[thread].process];
-        let space = own.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size));
-        let unmapped = space.map(&mut kernel, mm, &mut own.mapped_files, change);
+        let unmapped = own.recorded.map(&mut kernel, mm, change);
         let cost = unmapped.cost(&system.machine.costs);
         system.machine.charge(cpu, Category::PageFree, cost);
     }
@@ -66,9 +64,7 @@ impl Host<'_> {
         let mm = self.mm_of(thread);
         let mut kernel = system.mm.enter(&mut system.machine, cpu);
         let own = &mut self.processes[self.threads[thread].process];
-        let space = own.recorded.get_or_insert_with(|| RecordedSpace::new(self.page_size));
-        let Some(page) = space.page_to_touch(&mut kernel, mm, &mut own.mapped_files, (recorded, write))
-        else {
+        let Some(page) = own.recorded.page_to_touch(&mut kernel, mm, (recorded, write)) else {
             return Ok(None);
         };
         let faults = system.mm.counters().get(Event::Pgfault);
@@ -79,8 +75,8 @@ impl Host<'_> {
             let pages = folio.map_or(1, |folio| 1 << system.mm.parts.lrus.folio_order(folio));
             system.machine.charge(cpu, Category::CacheMiss, system.machine.costs.first_use(pages));
         }
-        if write && let Some(space) = &mut self.processes[self.threads[thread].process].recorded {
-            space.note_store(recorded);
+        if write {
+            self.processes[self.threads[thread].process].recorded.note_store(recorded);
         }
         Ok(waits)
     }
@@ -92,9 +88,10 @@ impl Host<'_> {
         let now = system.machine.now(cpu);
         let mm = system.mm.enter(&mut system.machine, cpu).fork_mm(self.mm_of(thread));
         let task = self.add_task(system, program, mm, now);
-        self.processes[number].recorded = self.processes[process].recorded.clone();
-        let of_child = |other: &Thread| other.process == number && !other.is_first();
-        let only = self.threads.iter().position(of_child).expect("each process has a thread");
+        let [parent, own] =
+            self.processes.get_disjoint_mut([process, number]).expect("no process is its own child");
+        own.recorded.fork(&parent.recorded);
+        let only = own.begins_with.expect("each process has a thread");
         self.begin_process(system, only, (mm, task), now);
     }
 
