@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import sysconfig
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Lines that say how far a command is, such as ``3/15 runs  kbuild, 6.18, seed 1 ... left 12 s``.
-PROGRESS = re.compile(r"\d+/\d+ \w+ ")
+from . import showing
 
 #: Options whose values are names of kernels or policies.
 NAMES = ("variants", "kernel", "policies", "from", "to")
@@ -104,7 +101,7 @@ def call(arguments: list[str], progress: bool | None = None) -> str:
         encoding="utf-8",
     )
     said: list[str] = []
-    listener = threading.Thread(target=_listen, args=(process.stderr, said, _looks() if progress is None else progress))
+    listener = threading.Thread(target=_listen, args=(process.stderr, said, showing.display(progress)))
     listener.start()
     try:
         printed = process.stdout.read()
@@ -123,19 +120,12 @@ def call(arguments: list[str], progress: bool | None = None) -> str:
     return printed
 
 
-def _looks() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
-
-
-def _listen(stream: Iterable[str], said: list[str], progress: bool) -> None:
-    shown = False
+def _listen(stream: Iterable[str], said: list[str], display: showing.Terminal | showing.Notebook | None) -> None:
     for line in stream:
         line = line.rstrip("\n")
-        if PROGRESS.match(line):
-            if progress:
-                shown = True
-                print("\r" + line[:78].ljust(78), end="", file=sys.stderr, flush=True)
-        else:
+        if not showing.LINE.match(line):
             said.append(line)
-    if shown:
-        print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)
+        elif display:
+            display.show(line)
+    if display:
+        display.clear()
