@@ -24,7 +24,7 @@ help:
 	@echo 'make test     all tests, the rules of the house first'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
 	@echo 'make soak     random simulations with new seeds, each for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
-	@echo 'make python   the Python package and its tests, in target/python; downloads Ray, Optuna, polars'
+	@echo 'make python   the Python package, its tests and the notebooks, in target/python; downloads Ray, Optuna, polars, Altair'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
