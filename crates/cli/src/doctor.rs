@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, allow_negative_numbers = true, value_name = "N", value_parser = whole::<u32>(BOUNDS))]
     seconds: Option<u32>,
 
-    /// Diagnose what --save wrote, on any machine; nothing is predicted
+    /// Diagnose what --save wrote, on any machine; the twin runs nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seconds", "save"])]
     from: Option<PathBuf>,
 
@@ -167,10 +167,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     };
     let diagnosis = Diagnosis::new(&samples, rules());
     let is_here = arguments.from.is_none();
-    let mut prediction = None;
-    if is_here && !is_interrupted && !arguments.no_predict {
-        prediction = predict::predict(&diagnosis, &arguments.results)?;
-    }
+    let prediction = match (is_interrupted || arguments.no_predict, is_here) {
+        (true, _) => None,
+        (false, true) => predict::predict(&diagnosis, &arguments.results)?,
+        (false, false) => predict::elsewhere(&diagnosis)?,
+    };
     if arguments.json {
         json::print(&view(&diagnosis, &samples, is_here, prediction))?;
     } else {

@@ -125,7 +125,10 @@ impl Origin {
     /// A directory that is not one of ours, or not there, is what was asked for; a disk that is full is not.
     fn of_saved(error: &SavedError) -> Origin {
         match error {
-            SavedError::Damaged { .. } | SavedError::Exists(_) | SavedError::Io { .. } => Origin::Input,
+            SavedError::Damaged { .. }
+            | SavedError::NotSaved(_)
+            | SavedError::Exists(_)
+            | SavedError::Io { .. } => Origin::Input,
             SavedError::Output(error) => Origin::of_output(error),
         }
     }

@@ -94,15 +94,54 @@ fn mistakes_name_the_file_and_what_is_right() {
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains("doctor.toml") && stderr.contains(says), "{stderr}");
     };
-    refused("No such file");
+    refused("mmtwin doctor --save wrote");
     let manifest = place.path().join("doctor.toml");
     fs::write(&manifest, "format = 7\nsource = \"\"\nmoment = []\n").unwrap();
     refused("format = 1");
     fs::write(&manifest, "format = 1\nsource = \"\"\nmoment = []\n").unwrap();
     refused("fewer than two");
+    let moments =
+        "[[moment]]\ndirectory = \"begin\"\nseconds = 0\n[[moment]]\ndirectory = \"end\"\nseconds = 1\n";
+    fs::write(&manifest, format!("format = 1\nsource = \"\"\n{moments}")).unwrap();
+    fs::create_dir(place.path().join("begin")).unwrap();
+    refused("directory = \"end\"");
     for wrong in [&["doctor", "--seconds", "0"][..], &["doctor", "--from", tree, "--save", "x"]] {
         assert_eq!(mmtwin(wrong).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+/// What was not seen is not taken for sound, and a file that is damaged does not fill the screen.
+#[test]
+fn damaged_and_missing_files_are_told_briefly() {
+    let place = tempfile::tempdir().unwrap();
+    let moments =
+        "[[moment]]\ndirectory = \"begin\"\nseconds = 0\n[[moment]]\ndirectory = \"end\"\nseconds = 1\n";
+    fs::write(place.path().join("doctor.toml"), format!("format = 1\nsource = \"\"\n{moments}")).unwrap();
+    for moment in ["begin", "end"] {
+        fs::create_dir_all(place.path().join(moment).join("proc")).unwrap();
+    }
+    let screen = || text(&mmtwin(&["doctor", "--from", place.path().to_str().unwrap()]).stdout);
+    let empty = screen();
+    assert!(empty.starts_with("No rule can tell") && empty.contains("/proc/vmstat"), "{empty}");
+    assert!(!empty.contains("any kernel"), "{empty}");
+    fs::write(place.path().join("begin/proc/vmstat"), format!("pgfault {}\n", "x".repeat(5000))).unwrap();
+    let damaged = screen().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(damaged.contains("as if it were not there at the beginning: /proc/vmstat"), "{damaged}");
+    assert!(damaged.len() < 1000, "{damaged}");
+}
+
+/// Nothing is run for another machine, and what it can run is told.
+#[test]
+fn a_saved_tree_is_told_what_its_machine_can_run() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/doctor/numa-off-6.1");
+    let tree = tree.to_str().unwrap();
+    let screen = text(&mmtwin(&["doctor", "--from", tree]).stdout);
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    let command = "mmtwin compare numa02 --machine this --variants mainline-6.1 --vary kernel.numa_balancing=0,1 --seeds 3";
+    assert!(words.contains(command), "{screen}");
+    assert!(screen.contains("are for the machine that this is of"), "{screen}");
+    let without = text(&mmtwin(&["doctor", "--from", tree, "--no-predict"]).stdout);
+    assert!(!without.contains("Not predicted"), "{without}");
 }
 
 /// Ctrl-C ends the samples, and what they show is printed.

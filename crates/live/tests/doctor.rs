@@ -207,6 +207,27 @@ proptest! {
     }
 }
 
+/// A process that was ended at the limit of a cgroup did not cost the machine's memory, and one that was ended for the machine none of a
+/// group's.
+#[test]
+fn kills_are_told_apart() {
+    let events = "sys/fs/cgroup/leaky/memory.events";
+    let samples = open("swap-6.12");
+    assert_eq!(Diagnosis::new(&samples, rules()).number("reclaim.oom_kills"), Some(0.0));
+    let mut samples = samples;
+    let text = samples.end.files.texts[events].replace("oom 1\n", "oom 0\n");
+    assert_ne!(text, samples.end.files.texts[events]);
+    samples.end.files.texts.insert(events.into(), text);
+    let diagnosis = Diagnosis::new(&samples, rules());
+    assert_eq!(diagnosis.number("reclaim.oom_kills"), Some(1.0));
+    assert_eq!(diagnosis.number("cgroups.kills"), Some(0.0));
+    // A group around it counts its kills as well, which is one kill all the same.
+    let mut samples = open("swap-6.12");
+    let text = samples.end.files.texts[events].clone();
+    samples.end.files.texts.insert("sys/fs/cgroup/leaky/inner/memory.events".into(), text);
+    assert_eq!(Diagnosis::new(&samples, rules()).number("reclaim.oom_kills"), Some(0.0));
+}
+
 #[test]
 fn nothing_is_found_in_an_empty_tree() {
     let end = Moment { seconds: 1.0, files: Files::default() };

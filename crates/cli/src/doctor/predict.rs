@@ -63,6 +63,28 @@ pub fn predict(diagnosis: &Diagnosis, results: &Path) -> Result<Option<Predictio
     Ok(first)
 }
 
+/// What the machine of a saved tree can run for its most severe finding that has a stand-in: its shape is not that of the one at hand.
+pub fn elsewhere(diagnosis: &Diagnosis) -> Result<Option<Prediction>, Failure> {
+    for finding in &diagnosis.findings {
+        let Some(stand_in) = &finding.rule.stand_in else { continue };
+        if let Some(Asked { prediction, .. }) = Asked::of(finding, stand_in, diagnosis)? {
+            let not_run = Some(format!("its machine is another one; there run `{}`", prediction.command()));
+            return Ok(Some(Prediction { not_run, ..prediction }));
+        }
+    }
+    Ok(None)
+}
+
+impl Prediction {
+    /// The command that compares both values, with figures for every seed.
+    fn command(&self) -> String {
+        let Prediction { scenario, setting, from, to, kernel, seeds, .. } = self;
+        format!(
+            "mmtwin compare {scenario} --machine this --variants {kernel} --vary {setting}={from},{to} --seeds {seeds}"
+        )
+    }
+}
+
 struct Asked {
     scenario: Scenario,
     variant: String,

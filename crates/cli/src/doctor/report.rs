@@ -2,7 +2,9 @@
 
 use super::predict::Prediction;
 use crate::table::{Grid, folded, terminal_width};
-use live::doctor::{Diagnosis, Finding, Mechanism, Samples, Severity, show};
+use live::doctor::{ANY_KERNEL, Diagnosis, Finding, Mechanism, Observation, Samples, Severity, show};
+use mm::sysctl::Since;
+use std::collections::BTreeSet;
 
 /// What a small terminal shows at once.
 const LINES: usize = 40;
@@ -13,6 +15,9 @@ const LABEL: usize = 11;
 const FEW_LINES: usize = 2;
 /// Reasons for what is not seen, and notes, that a screen has.
 const FEW: usize = 4;
+
+/// Behind a line that is cut.
+const MORE: &str = " ...";
 
 /// What is told.
 pub struct Told<'a> {
@@ -48,7 +53,10 @@ impl Told<'_> {
             let shown = if rest.len() < room { rest.len() } else { room.saturating_sub(2) };
             let line = |finding: &Finding| {
                 let line = format!("{}  {}", name(finding), finding.title);
-                folded(&line, width).lines().next().unwrap_or_default().to_string()
+                let folded = folded(&line, width.saturating_sub(MORE.len()));
+                let mut lines = folded.lines();
+                let first = lines.next().unwrap_or_default();
+                if lines.next().is_some() { format!("{first}{MORE}") } else { line }
             };
             text += "\n";
             rest[..shown].iter().for_each(|finding| text += &format!("\n{}", line(finding)));
@@ -99,7 +107,7 @@ impl Told<'_> {
         if !self.is_here {
             let source = folded(&format!("from: {}", self.samples.source), width.saturating_sub(4));
             let shown: Vec<&str> = source.lines().take(lines).collect();
-            let more = if source.lines().count() > lines { " ..." } else { "" };
+            let more = if source.lines().count() > lines { MORE } else { "" };
             text += &format!("\n{}{more}", shown.join("\n"));
         }
         folded(&format!("{}\n{text}", self.verdict()), width)
@@ -122,6 +130,9 @@ impl Told<'_> {
         .flatten()
         .collect();
         match findings.first() {
+            None if self.diagnosis.sound.is_empty() => {
+                "No rule can tell whether anything is wrong: what they look at was not seen.".into()
+            }
             None => "Nothing is wrong, as far as the rules see.".into(),
             Some(worst) => format!(
                 "{} {}: {}. The worst: {}.",
@@ -151,6 +162,9 @@ impl Told<'_> {
             [prediction, self.sound(width)].into_iter().chain(self.notes(width).into_iter().take(FEW));
         let mut text: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
         text.extend(self.untold(width));
+        if !self.is_here && !self.diagnosis.findings.is_empty() {
+            text.push("Commands under `be sure` are for the machine that this is of.".into());
+        }
         text.push("--all has every observation, and all findings in full.".into());
         text.join("\n")
     }
@@ -171,8 +185,19 @@ impl Told<'_> {
     /// What would let the rules tell that cannot.
     fn untold(&self, width: usize) -> Option<String> {
         let missing = self.diagnosis.not_seen.iter().filter(|missing| !missing.rules.is_empty());
-        let mut needs: Vec<&str> = missing.clone().map(|missing| missing.observation.needs).collect();
-        needs.dedup();
+        // Where a file is missing that any kernel has, its lines need no options.
+        let without: BTreeSet<&str> = missing
+            .clone()
+            .filter(|missing| missing.observation.needs == ANY_KERNEL)
+            .map(|missing| missing.observation.file)
+            .collect();
+        let mut needs: Vec<String> = Vec::new();
+        for Observation { file, needs: option, .. } in missing.clone().map(|missing| missing.observation) {
+            let need = if without.contains(file) { format!("/{file}") } else { option.to_string() };
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
         let rules: usize = missing.map(|missing| missing.rules.len()).sum();
         if needs.is_empty() {
             return None;
@@ -243,13 +268,15 @@ fn seen(finding: &Finding) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The settings with their values here, and since when there are such.
+/// The settings with their values here, and since when there are such if they are new.
 fn acts(finding: &Finding) -> String {
     let setting = |(setting, value): &(&mm::sysctl::Setting, Option<String>)| {
-        let value = value
-            .as_deref()
-            .map_or("not of this kernel, or not readable".into(), |value| format!("is {value}"));
-        format!("{} ({value}; since {})", setting.name, setting.since.release())
+        let value = value.as_deref().map_or("not seen here".into(), |value| format!("is {value}"));
+        let since = match setting.since {
+            Since::Oldest => String::new(),
+            since => format!("; since {}", since.release()),
+        };
+        format!("{} ({value}{since})", setting.name)
     };
     let mut parts: Vec<String> = finding.settings.iter().map(setting).collect();
     parts.extend(finding.rule.elsewhere.clone());
@@ -257,19 +284,19 @@ fn acts(finding: &Finding) -> String {
     let dates: Vec<String> =
         finding.rule.dates().iter().map(|date| format!("{}: {}", date.name(), date.releases())).collect();
     if !dates.is_empty() {
-        text += &format!("\nthe kernel's rule: {}", dates.join("; "));
+        text += &format!("\nchanges of the kernel (`mmtwin list dates`): {}", dates.join("; "));
     }
     text
 }
 
 fn prediction(of: &Prediction, width: usize) -> String {
     let Prediction { rule, scenario, setting, from, to, kernel, seeds, .. } = of;
-    let what = format!(
-        "Predicted for {rule}, by {scenario} on --machine this as a stand-in for what runs here ({kernel}, {setting} from {from} to {to}, {seeds} seeds): "
+    let how = format!(
+        "{scenario} on --machine this as a stand-in for what runs there ({kernel}, {setting} from {from} to {to}, {seeds} seeds)"
     );
-    let came = match &of.not_run {
-        Some(why) => format!("not run: {why}"),
-        None => of.verdict.join(" "),
+    let text = match &of.not_run {
+        Some(why) => format!("Not predicted for {rule}, by {scenario}: {why}"),
+        None => format!("Predicted for {rule}, by {how}: {}", of.verdict.join(" ")),
     };
-    folded(&format!("{what}{came}"), width)
+    folded(&text, width)
 }

@@ -231,8 +231,12 @@ fn notes(window: &Window, samples: &Samples) -> Vec<String> {
     if window.end.files.more_cgroups {
         notes.push(format!("There are more cgroups than the {} that were read.", super::files::MOST_CGROUPS));
     }
-    for (path, problem) in &window.end.damaged {
-        notes.push(format!("/{path} is not understood: {problem}"));
+    for (moment, state) in [("beginning", &window.begin), ("end", &window.end)] {
+        let damaged = state.damaged.values();
+        notes
+            .extend(damaged.map(|problem| {
+                format!("Not understood, as if it were not there at the {moment}: {problem}")
+            }));
     }
     // Counters of a kernel that was booted in between say nothing.
     let (begin, end) = (&samples.begin.files, &samples.end.files);

@@ -23,6 +23,6 @@ mod window;
 pub use condition::Condition;
 pub use diagnosis::{Diagnosis, Finding, NotSeen, Seen, show};
 pub use files::Files;
-pub use observations::{Mechanism, OBSERVATIONS, Observation, Unit, Value};
+pub use observations::{ANY_KERNEL, Mechanism, OBSERVATIONS, Observation, Unit, Value};
 pub use rules::{Rule, Severity, StandIn, parse as parse_rules, release, rules};
 pub use saved::{Moment, Samples, SavedError, make as make_directory, sample};

@@ -33,6 +33,8 @@ const EVERY: Duration = Duration::from_secs(1);
 pub enum SavedError {
     #[error("{}: {problem}", .path.display())]
     Damaged { path: PathBuf, problem: String },
+    #[error("{}: there is none; --from takes a directory that mmtwin doctor --save wrote", .0.display())]
+    NotSaved(PathBuf),
     #[error("{}: it is there already; name a new directory, or remove it", .0.display())]
     Exists(PathBuf),
     #[error("{}: {error}", .path.display())]
@@ -107,8 +109,17 @@ impl Samples {
     /// Reads what [`save`](Self::save) wrote.
     pub fn open(directory: &Path) -> Result<Samples, SavedError> {
         let path = directory.join(MANIFEST);
-        let text = fs::read_to_string(&path).map_err(|error| SavedError::Io { path: path.clone(), error })?;
-        let manifest = Manifest::parse(&text).map_err(|problem| SavedError::Damaged { path, problem })?;
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SavedError::NotSaved(path.clone()),
+            _ => SavedError::Io { path: path.clone(), error },
+        })?;
+        let parsed = Manifest::parse(&text);
+        let manifest = parsed.map_err(|problem| SavedError::Damaged { path: path.clone(), problem })?;
+        let is_absent = |moment: &&ManifestMoment| !directory.join(&moment.directory).is_dir();
+        if let Some(moment) = manifest.moment.iter().find(is_absent) {
+            let problem = format!("directory = {:?}: there is none beside this file", moment.directory);
+            return Err(SavedError::Damaged { path, problem });
+        }
         let mut moments = manifest.moment.into_iter().map(|moment| Moment {
             seconds: moment.seconds,
             files: Files::read(&directory.join(moment.directory)),

@@ -19,6 +19,8 @@ use super::saved::{Moment, Samples};
 
 /// Zones with less of the memory than this part say nothing about the machine, such as DMA.
 const SMALL_ZONE: u64 = 16;
+/// Characters of what a parser says.
+const LONGEST_PROBLEM: usize = 120;
 
 /// The files of one moment, parsed.
 #[derive(Debug, Default)]
@@ -51,9 +53,17 @@ impl State {
     fn parsed<T: Default>(&mut self, path: &str, parse: fn(&str) -> Result<T, ProcError>) -> T {
         let Some(text) = self.files.texts.get(path) else { return T::default() };
         parse(text).unwrap_or_else(|error| {
-            self.damaged.insert(path.into(), error.to_string());
+            self.damaged.insert(path.into(), shortened(&error.to_string()));
             T::default()
         })
+    }
+}
+
+/// A parser's words, which name what was found: of a damaged file that may be long.
+fn shortened(words: &str) -> String {
+    match words.char_indices().nth(LONGEST_PROBLEM) {
+        Some((end, _)) => format!("{}...", &words[..end]),
+        None => words.into(),
     }
 }
 
@@ -62,9 +72,11 @@ impl State {
 pub struct Cgroup {
     /// Path below the mount point; `/` is the root.
     pub path: String,
-    /// How often it was at its limit, tried above its high limit, and lost a process, in the window.
+    /// How often it was at its limit, tried above its high limit, found nothing to reclaim at its limit, and lost a process, in the
+    /// window. A process is lost to the limit of this group or of one below or above it, or because the machine had no memory.
     pub at_max: u64,
     pub above_high: u64,
+    pub ooms: u64,
     pub oom_kills: u64,
     /// The part of the time that all of its tasks waited for memory, if the kernel says so.
     pub full_pressure: Option<f64>,
@@ -215,6 +227,7 @@ impl Window {
             path: if path.is_empty() { "/".into() } else { path.into() },
             at_max: grown(&|state| event(state, "max").or_else(|| failures(state))),
             above_high: grown(&|state| event(state, "high")),
+            ooms: grown(&|state| event(state, "oom")),
             oom_kills: grown(&|state| event(state, "oom_kill")),
             full_pressure: stalled(&self.end)
                 .and_then(|_| percent(grown(&stalled) as f64 * 1e-6, self.seconds)),

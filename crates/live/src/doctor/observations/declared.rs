@@ -1,6 +1,6 @@
 //! The list of observations: a row each. What is more than a counter or a file is computed beside it.
 
-use super::{Computed, Mechanism, Observation, Unit, allocator, paging};
+use super::{ANY_KERNEL, Computed, Mechanism, Observation, Unit, allocator, paging};
 use crate::doctor::window::{Window, percent};
 
 /// Pages of 4 KiB in a MiB.
@@ -47,7 +47,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "machine.cpus",
         Unit::Cpus,
         "CPUs with a pageset",
-        from("proc/zoneinfo", "any kernel"),
+        from("proc/zoneinfo", ANY_KERNEL),
         allocator::cpus,
     ),
     number(
@@ -63,7 +63,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "machine.memory",
         Unit::MiB,
         "memory that the kernel manages",
-        from("proc/meminfo", "any kernel"),
+        from("proc/meminfo", ANY_KERNEL),
         |w| w.mib("MemTotal"),
     ),
     number(
@@ -71,7 +71,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "machine.available_share",
         Unit::Percent,
         "memory that can be had without swapping",
-        from("proc/meminfo", "any kernel"),
+        from("proc/meminfo", ANY_KERNEL),
         |w| percent(w.mib("MemAvailable")?, w.mib("MemTotal")?),
     ),
     number(
@@ -79,7 +79,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "machine.cache_share",
         Unit::Percent,
         "memory that is page cache",
-        from("proc/meminfo", "any kernel"),
+        from("proc/meminfo", ANY_KERNEL),
         |w| percent(w.mib("Cached")?, w.mib("MemTotal")?),
     ),
     number(
@@ -87,7 +87,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "machine.anon_share",
         Unit::Percent,
         "memory that is anonymous",
-        from("proc/meminfo", "any kernel"),
+        from("proc/meminfo", ANY_KERNEL),
         |w| percent(w.mib("AnonPages")?, w.mib("MemTotal")?),
     ),
     // Pagesets, zones and their watermarks.
@@ -120,7 +120,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.held",
         Unit::Pages,
         "pages on pagesets",
-        from("proc/zoneinfo", "any kernel"),
+        from("proc/zoneinfo", ANY_KERNEL),
         allocator::pages_on_pagesets,
     ),
     number(
@@ -128,7 +128,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.held_share",
         Unit::Percent,
         "the same, of all pages",
-        from("proc/zoneinfo", "any kernel"),
+        from("proc/zoneinfo", ANY_KERNEL),
         allocator::held_share,
     ),
     number(
@@ -136,7 +136,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.alloc_rate",
         Unit::PagesPerSecond,
         "pages that were allocated",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| w.rate_of_all("pgalloc_"),
     ),
     number(
@@ -152,7 +152,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.below_low_share",
         Unit::Percent,
         "samples in which a large zone had fewer free pages than its low watermark",
-        from("proc/zoneinfo", "any kernel"),
+        from("proc/zoneinfo", ANY_KERNEL),
         allocator::below_low,
     ),
     number(
@@ -160,7 +160,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.boosted_share",
         Unit::Percent,
         "samples in which the watermarks of a large zone were boosted",
-        from("proc/zoneinfo", "any kernel"),
+        from("proc/zoneinfo", ANY_KERNEL),
         allocator::boosted,
     ),
     number(
@@ -168,7 +168,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.alloc_stalls",
         Unit::PerSecond,
         "allocations that had to reclaim by themselves",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| w.rate_of_all("allocstall_"),
     ),
     number(
@@ -176,7 +176,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.kswapd_wakes_again",
         Unit::PerSecond,
         "times that kswapd had just balanced a node and its watermark was hit",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| w.rate(&["kswapd_low_wmark_hit_quickly", "kswapd_high_wmark_hit_quickly"]),
     ),
     number(
@@ -184,7 +184,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.scale_factor",
         Unit::None,
         "vm.watermark_scale_factor, in 1/10000",
-        from("proc/sys/vm/watermark_scale_factor", "any kernel"),
+        from("proc/sys/vm/watermark_scale_factor", ANY_KERNEL),
         |w| w.number("proc/sys/vm/watermark_scale_factor"),
     ),
     number(
@@ -192,7 +192,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "pcp.boost_factor",
         Unit::None,
         "vm.watermark_boost_factor, in 1/10000",
-        from("proc/sys/vm/watermark_boost_factor", "any kernel"),
+        from("proc/sys/vm/watermark_boost_factor", ANY_KERNEL),
         |w| w.number("proc/sys/vm/watermark_boost_factor"),
     ),
     // Pools of huge pages.
@@ -258,7 +258,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "reclaim.scanned",
         Unit::PagesPerSecond,
         "pages that reclaim looked at",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         paging::scanned,
     ),
     number(
@@ -266,7 +266,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "reclaim.stolen",
         Unit::PagesPerSecond,
         "pages that reclaim took",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         paging::stolen,
     ),
     number(
@@ -290,7 +290,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "reclaim.refault_file",
         Unit::PagesPerSecond,
         "pages of files that were read again after their eviction",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         paging::refault_file,
     ),
     number(
@@ -322,7 +322,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "reclaim.swappiness",
         Unit::None,
         "vm.swappiness",
-        from("proc/sys/vm/swappiness", "any kernel"),
+        from("proc/sys/vm/swappiness", ANY_KERNEL),
         |w| w.number("proc/sys/vm/swappiness"),
     ),
     number(
@@ -353,9 +353,9 @@ pub const OBSERVATIONS: &[Observation] = &[
         Mechanism::Reclaim,
         "reclaim.oom_kills",
         Unit::Times,
-        "processes that the OOM killer ended",
+        "processes that the OOM killer ended, other than at the limit of a cgroup that was read",
         from("proc/vmstat", "Linux 4.13 or later"),
-        |w| w.growth(&["oom_kill"]),
+        paging::kills_for_memory,
     ),
     // NUMA balancing and where memory lies.
     number(
@@ -641,7 +641,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.dirty",
         Unit::MiB,
         "dirty pages of files",
-        from("proc/meminfo", "any kernel"),
+        from("proc/meminfo", ANY_KERNEL),
         |w| w.mib("Dirty"),
     ),
     number(
@@ -649,7 +649,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.limit",
         Unit::MiB,
         "dirty pages at which writers stand still",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| Some(w.counter("nr_dirty_threshold")? / PAGES_OF_MIB),
     ),
     number(
@@ -657,7 +657,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.background",
         Unit::MiB,
         "dirty pages above which flushers write",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| Some(w.counter("nr_dirty_background_threshold")? / PAGES_OF_MIB),
     ),
     number(
@@ -681,7 +681,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.dirtied",
         Unit::MiBPerSecond,
         "pages that were made dirty",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| Some(w.rate(&["nr_dirtied"])? / PAGES_OF_MIB),
     ),
     number(
@@ -689,7 +689,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.written",
         Unit::MiBPerSecond,
         "pages that were written",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| Some(w.rate(&["nr_written"])? / PAGES_OF_MIB),
     ),
     number(
@@ -697,7 +697,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "writeback.immediate_reclaim",
         Unit::PagesPerSecond,
         "pages at the end of the LRU that reclaim found dirty or under writeback",
-        from("proc/vmstat", "any kernel"),
+        from("proc/vmstat", ANY_KERNEL),
         |w| w.rate(&["nr_vmscan_immediate_reclaim"]),
     ),
     // Compaction.
@@ -738,7 +738,7 @@ pub const OBSERVATIONS: &[Observation] = &[
         "compaction.small_share",
         Unit::Percent,
         "free memory in blocks smaller than a huge page",
-        from("proc/buddyinfo", "any kernel"),
+        from("proc/buddyinfo", ANY_KERNEL),
         allocator::free_in_small_blocks,
     ),
     number(
@@ -825,9 +825,16 @@ pub const OBSERVATIONS: &[Observation] = &[
         Mechanism::Cgroups,
         "cgroups.kills",
         Unit::Groups,
-        "groups that lost a process to the OOM killer",
+        "groups at whose limit the OOM killer ended a process",
         from("sys/fs/cgroup/*memory.events", "cgroup v2"),
         paging::groups_with_kills,
+    ),
+    word(
+        Mechanism::Cgroups,
+        "cgroups.most_kills",
+        "the group at whose limit most processes were ended",
+        from("sys/fs/cgroup/*memory.events", "cgroup v2, and a process that was ended at a limit"),
+        paging::group_with_most_kills,
     ),
     number(
         Mechanism::Cgroups,

@@ -169,12 +169,35 @@ pub fn groups_above_high(window: &Window) -> Option<f64> {
 }
 
 pub fn groups_with_kills(window: &Window) -> Option<f64> {
-    groups(window, |group| group.oom_kills > 0)
+    groups(window, lost_at_its_limit)
+}
+
+/// Whether a group lost a process because nothing was to be had below its limit: `oom_kill` alone counts kills for the machine too.
+fn lost_at_its_limit(group: &Cgroup) -> bool {
+    group.ooms > 0 && group.oom_kills > 0
+}
+
+/// Processes that were ended for the machine's memory. vmstat counts those of cgroups too, and a group's events those of groups below it.
+pub fn kills_for_memory(window: &Window) -> Option<f64> {
+    let all = window.growth(&["oom_kill"])?;
+    let lost: Vec<&Cgroup> = window.cgroups.iter().filter(|group| lost_at_its_limit(group)).collect();
+    let is_below = |group: &Cgroup, other: &Cgroup| {
+        group.path.strip_prefix(&other.path).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let highest = lost.iter().filter(|group| !lost.iter().any(|other| is_below(group, other)));
+    let at_limits: u64 = highest.map(|group| group.oom_kills).sum();
+    Some((all - at_limits as f64).max(0.0))
 }
 
 fn worst(window: &Window, of: impl Fn(&Cgroup) -> f64) -> Option<String> {
     let worst = window.cgroups.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
     (of(worst) > 0.0).then(|| worst.path.clone())
+}
+
+/// The group that lost most processes at its limit; of one and the group that it is in, the inner one.
+pub fn group_with_most_kills(window: &Window) -> Option<String> {
+    let lost = window.cgroups.iter().filter(|group| lost_at_its_limit(group));
+    lost.max_by_key(|group| (group.oom_kills, group.path.len())).map(|group| group.path.clone())
 }
 
 /// The group that was at its limit most often.
