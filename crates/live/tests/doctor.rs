@@ -228,6 +228,20 @@ fn kills_are_told_apart() {
     assert_eq!(Diagnosis::new(&samples, rules()).number("reclaim.oom_kills"), Some(0.0));
 }
 
+/// With CONFIG_CMA_SYSFS, which no recorded kernel has, the area is told.
+#[test]
+fn the_area_that_fails_is_told() {
+    let mut samples = open("cma-6.12");
+    let path = |area: &str| format!("sys/kernel/mm/cma/{area}/alloc_pages_fail");
+    for (area, failed) in [("linux,cma", "0\n"), ("hugetlb0", "57344\n")] {
+        samples.begin.files.texts.insert(path(area), "0\n".into());
+        samples.end.files.texts.insert(path(area), failed.into());
+    }
+    let seen = Diagnosis::new(&samples, rules()).seen;
+    let area = seen.iter().find(|seen| seen.observation.name == "cma.worst_area").unwrap();
+    assert_eq!(area.value, live::doctor::Value::Word("hugetlb0".into()));
+}
+
 #[test]
 fn nothing_is_found_in_an_empty_tree() {
     let end = Moment { seconds: 1.0, files: Files::default() };

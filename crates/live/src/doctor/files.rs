@@ -16,7 +16,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Which files are read; a `*` stands for any name of a directory, or for a part of one.
-pub const FILES: [&str; 60] = [
+pub const FILES: [&str; 61] = [
     "proc/zoneinfo",
     "proc/vmstat",
     "proc/meminfo",
@@ -55,6 +55,7 @@ pub const FILES: [&str; 60] = [
     "sys/kernel/debug/lru_gen",
     "sys/kernel/mm/swap/vma_ra_enabled",
     "sys/kernel/mm/numa/demotion_enabled",
+    "sys/kernel/mm/cma/*/alloc_pages_fail",
     "sys/kernel/mm/hugepages/hugepages-*/nr_hugepages",
     "sys/kernel/mm/hugepages/hugepages-*/free_hugepages",
     "sys/kernel/mm/hugepages/hugepages-*/resv_hugepages",

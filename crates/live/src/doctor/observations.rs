@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod allocator;
+mod cma;
 mod declared;
 mod paging;
 
@@ -33,12 +34,13 @@ pub enum Mechanism {
     Swap,
     Writeback,
     Compaction,
+    Cma,
     Psi,
     Cgroups,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 11] = [
+    pub const ALL: [Mechanism; 12] = [
         Mechanism::Machine,
         Mechanism::Pcp,
         Mechanism::Hugetlb,
@@ -48,6 +50,7 @@ impl Mechanism {
         Mechanism::Swap,
         Mechanism::Writeback,
         Mechanism::Compaction,
+        Mechanism::Cma,
         Mechanism::Psi,
         Mechanism::Cgroups,
     ];
@@ -63,6 +66,7 @@ impl Mechanism {
             Mechanism::Swap => "swap",
             Mechanism::Writeback => "writeback",
             Mechanism::Compaction => "compaction",
+            Mechanism::Cma => "cma",
             Mechanism::Psi => "psi",
             Mechanism::Cgroups => "cgroups",
         }

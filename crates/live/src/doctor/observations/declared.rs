@@ -1,6 +1,6 @@
 //! The list of observations: a row each. What is more than a counter or a file is computed beside it.
 
-use super::{ANY_KERNEL, Computed, Mechanism, Observation, Unit, allocator, paging};
+use super::{ANY_KERNEL, Computed, Mechanism, Observation, Unit, allocator, cma, paging};
 use crate::doctor::window::{Window, percent};
 
 /// Pages of 4 KiB in a MiB.
@@ -748,6 +748,70 @@ pub const OBSERVATIONS: &[Observation] = &[
         "vm.compaction_proactiveness",
         from("proc/sys/vm/compaction_proactiveness", "CONFIG_COMPACTION"),
         |w| w.number("proc/sys/vm/compaction_proactiveness"),
+    ),
+    // The contiguous memory allocator.
+    number(
+        Mechanism::Cma,
+        "cma.size",
+        Unit::MiB,
+        "memory of CMA, 0 where the kernel has none",
+        from("proc/meminfo", ANY_KERNEL),
+        cma::size,
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.free",
+        Unit::MiB,
+        "free memory of CMA",
+        from("proc/meminfo", "CONFIG_CMA"),
+        |w| w.mib("CmaFree"),
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.free_share",
+        Unit::Percent,
+        "the same, of all free memory",
+        from("proc/meminfo", "CONFIG_CMA"),
+        cma::free_share,
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.free_beside",
+        Unit::MiB,
+        "free memory that is not CMA",
+        from("proc/meminfo", ANY_KERNEL),
+        cma::free_beside,
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.short_share",
+        Unit::Percent,
+        "samples in which a zone is above its low watermark only by free pages of CMA",
+        from("proc/zoneinfo", "counters of zones"),
+        cma::short_share,
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.alloc_fail",
+        Unit::Times,
+        "allocations of CMA that failed",
+        from("proc/vmstat", "CONFIG_CMA and Linux 5.13 or later"),
+        |w| w.growth(&["cma_alloc_fail"]),
+    ),
+    number(
+        Mechanism::Cma,
+        "cma.alloc_success",
+        Unit::Times,
+        "allocations of CMA that got their range",
+        from("proc/vmstat", "CONFIG_CMA and Linux 5.13 or later"),
+        |w| w.growth(&["cma_alloc_success"]),
+    ),
+    word(
+        Mechanism::Cma,
+        "cma.worst_area",
+        "the area in which allocations of most pages failed",
+        from("sys/kernel/mm/cma/*/alloc_pages_fail", "CONFIG_CMA_SYSFS, and a failure in the window"),
+        cma::worst_area,
     ),
     // Time that tasks waited.
     number(
