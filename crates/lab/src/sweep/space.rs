@@ -159,7 +159,7 @@ fn parts_of_range(setting: Option<&Setting>, least: &str, rest: &str) -> Result<
     let declared = setting.and_then(|setting| setting.kind.range(PageSize::Kib4));
     let end = |text: &str, declared: Option<u64>| match (text, declared) {
         ("", None) => Err("a number on either side of .., as its bounds are not declared".to_string()),
-        ("", Some(number)) => Ok(number as f64),
+        ("", Some(number)) => Ok(not_above(number)),
         _ => finite(text).ok_or_else(|| format!("numbers on either side of .., not {text}")),
     };
     let (least, most) =
@@ -199,6 +199,12 @@ fn spacing_of(text: Option<&str>, declared: Scale, least: f64) -> Result<Spacing
         }
         _ => Ok(spacing),
     }
+}
+
+/// The number, or the largest below it that a float can be: the most that a setting takes may be 2^64 - 1.
+fn not_above(number: u64) -> f64 {
+    let near = number as f64;
+    if near as u128 > u128::from(number) { near.next_down() } else { near }
 }
 
 fn finite(text: &str) -> Option<f64> {
@@ -282,6 +288,16 @@ mod tests {
         }
         assert_eq!(values("vm.dirty_expire_centisecs=0..1000", 4), ["0", "10", "100", "1000"]);
         assert_eq!(values("vm.swappiness=0..200", 1), ["100"]);
+    }
+
+    #[test]
+    fn a_range_of_all_that_a_setting_takes_ends_within_it() {
+        for setting in SETTINGS {
+            let Some((lower, upper)) = setting.kind.range(PageSize::Kib4) else { continue };
+            let values = values(&format!("{}=..", setting.name), 3);
+            let taken = |value: &String| value.parse().is_ok_and(|value| (lower..=upper).contains(&value));
+            assert!(values.iter().all(taken), "{}: {values:?}", setting.name);
+        }
     }
 
     #[test]
