@@ -26,11 +26,12 @@ def run(
     seeds: int | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     fresh: bool = False,
     progress: bool | None = None,
 ) -> Runs:
     """Makes the runs of a scenario, or finds them in ``results``, and returns all of their metrics and counters."""
-    given = {"variants": variants, "machine": machine, "set": set, "seeds": seeds, "jobs": jobs, "results": results, "fresh": fresh}
+    given = {"variants": variants, "machine": machine, "set": set, "seeds": seeds, "jobs": jobs, "results": results, "store": store, "fresh": fresh}
     return Runs(command.ask(["run", str(scenario), *command.options(given), *command.repeated("--write", write)], progress))
 
 
@@ -47,6 +48,7 @@ def compare(
     seeds: int | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     fresh: bool = False,
     progress: bool | None = None,
 ) -> Comparison:
@@ -62,6 +64,7 @@ def compare(
         "seeds": seeds,
         "jobs": jobs,
         "results": results,
+        "store": store,
         "fresh": fresh,
     }
     names = [str(name) for name in (scenario, second) if name is not None]
@@ -81,6 +84,7 @@ def explain(
     seeds: int | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     progress: bool | None = None,
 ) -> Answer:
     """Says which of the changes between the kernels ``old`` and ``new`` moved a metric (``--from``, ``--to``)."""
@@ -95,6 +99,7 @@ def explain(
         "seeds": seeds,
         "jobs": jobs,
         "results": results,
+        "store": store,
     }
     return Answer(command.ask(["explain", str(scenario), *command.options(given)], progress))
 
@@ -125,6 +130,7 @@ def replay(
     set: Settings | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Replays a trace that ``mmtwin record`` wrote, under one kernel or several."""
@@ -136,6 +142,7 @@ def replay(
         "set": set,
         "jobs": jobs,
         "results": results,
+        "store": store,
     }
     return Comparison(command.ask(["replay", str(trace), *command.options(given)], progress))
 
@@ -147,10 +154,11 @@ def published(
     seeds: int | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     progress: bool | None = None,
 ) -> Published:
     """Predicts published tables; each cell beside its published value."""
-    given = {"seeds": seeds, "jobs": jobs, "results": results}
+    given = {"seeds": seeds, "jobs": jobs, "results": results, "store": store}
     return Published(command.ask(["published", mechanism, *command.options(given), *command.repeated("--table", table)], progress))
 
 

@@ -36,6 +36,7 @@ def sweep(
     seeds: int | None = None,
     jobs: int | None = None,
     results: Path | None = None,
+    store: str | None = None,
     engine: str = "local",
     shards: int | None = None,
     progress: bool | None = None,
@@ -43,7 +44,7 @@ def sweep(
     """Says which values of settings to choose for a scenario or a sweep file, what they gain for certain, and what they cost.
 
     With ``engine="ray"`` the runs are made by Ray tasks of one core each, ``shards`` of them (by default one for each core of the
-    cluster); ``results`` has to be a directory that all nodes share.
+    cluster); ``results`` has to be a directory that all nodes share, unless they share an object store (``store="s3://bucket/prefix"``).
     """
     given = {
         "over": over,
@@ -59,11 +60,12 @@ def sweep(
         "set": set,
         "seeds": seeds,
         "results": results,
+        "store": store,
     }
     asked = ["sweep", str(what), *command.options(given), *command.repeated("--subject-to", subject_to)]
     if engine == "ray":
-        if results is None:
-            raise command.UsageError("engine = ray: give results, a directory that all nodes share")
+        if results is None and store is None:
+            raise command.UsageError("engine = ray: give results, a directory that all nodes share, or store, an object store")
         _on_ray(asked, shards)
     elif engine != "local":
         raise command.UsageError(f"engine = {engine}: it takes local or ray")

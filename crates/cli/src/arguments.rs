@@ -54,6 +54,10 @@ pub struct SweepArguments {
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     pub results: PathBuf,
 
+    /// Object store that machines share besides, such as s3://bucket/prefix; see docs, reference "Results directory"
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+
     /// Repeat runs even if their results are already there; other results stay
     #[arg(long)]
     pub fresh: bool,

@@ -97,7 +97,9 @@ impl Origin {
             ResultsError::Foreign { .. }
             | ResultsError::Damaged { .. }
             | ResultsError::Earlier { .. }
+            | ResultsError::NoStore { .. }
             | ResultsError::Recorded { .. } => Origin::Input,
+            ResultsError::Store { .. } => Origin::Other,
             ResultsError::Io { error, .. } => {
                 use std::io::ErrorKind::{NotADirectory, NotFound};
                 Origin::input_if(matches!(error.kind(), NotFound | NotADirectory))

@@ -9,7 +9,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::applicable_features::without_effect;
 use lab::experiment::{Experiment, ExperimentError, Makers, Progress, make_all};
-use lab::results::{Program, Record, Results};
+use lab::results::{Program, Record, Results, Store};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 use sim::Run;
@@ -150,6 +150,15 @@ pub fn watch<T>(
     let directory = &arguments.results;
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
+    let results = match &arguments.store {
+        Some(address) => {
+            let environment = std::env::vars_os();
+            let environment = environment
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+            results.sharing(Store::open(address, environment)?)
+        }
+        None => results,
+    };
     let latest = Latest::default();
     let known = Arc::new(AtomicUsize::new(0));
     let bar = bar_of(runs, latest.clone(), known.clone())?;

@@ -255,6 +255,7 @@ pub fn make_or_get(
 ) -> Result<Record, ExperimentError> {
     let described = results.describe(run)?;
     if let Some(record) = results.get(&described)? {
+        results.share(&described)?;
         progress(Progress::Known(run));
         return Ok(record);
     }
@@ -269,6 +270,7 @@ pub fn make_or_get(
             results.stored(&described)?.ok_or_else(gone)?
         }
     };
+    results.share(&described)?;
     progress(Progress::Made(&record));
     Ok(record)
 }

@@ -138,6 +138,7 @@ impl Asked {
             seeds: Some(SEEDS),
             jobs: None,
             results: results.into(),
+            store: None,
             fresh: false,
             json: false,
         };

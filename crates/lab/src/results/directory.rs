@@ -34,9 +34,14 @@ pub(super) fn require_directory(directory: &Path) -> Result<(), ResultsError> {
     }
 }
 
+/// Name of the file of a single run.
+pub(super) fn run_name(identity: &str) -> String {
+    format!("{identity}{RUN}")
+}
+
 /// Path of the file of a single run.
 pub(super) fn run_path(directory: &Path, identity: &str) -> PathBuf {
-    directory.join(format!("{identity}{RUN}"))
+    directory.join(run_name(identity))
 }
 
 /// Path of the pack of these runs; its name is a hash of its contents.

@@ -25,6 +25,23 @@ pub enum ResultsError {
         /// Schema in its manifest.
         schema: String,
     },
+    /// An object store that cannot be opened.
+    #[error("{address}: {text}")]
+    NoStore {
+        address: String,
+        /// What is wrong, or what it needs.
+        text: String,
+    },
+    /// An object store that does not answer as one.
+    #[error(
+        "{address}: {text}; the environment says where it is and who asks (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, \
+         AWS_SECRET_ACCESS_KEY); what was made is in the results directory"
+    )]
+    Store {
+        address: String,
+        /// What it answers.
+        text: String,
+    },
     /// A recording that the run replays cannot be read.
     #[error("{}: {error}", path.display())]
     Recorded { path: PathBuf, error: io::Error },

@@ -106,6 +106,14 @@ pub(super) fn write(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError
     directory::write_whole(path, |file| encode(file, runs).map_err(failed))
 }
 
+/// The content of the file of a single run, which was read from `path`.
+pub(super) fn encoded(path: &Path, run: &StoredRun) -> Result<Bytes, ResultsError> {
+    let mut content = Vec::new();
+    let failed = |error: ParquetError| ResultsError::io(path, std::io::Error::other(error.to_string()));
+    encode(&mut content, &[run]).map_err(failed)?;
+    Ok(content.into())
+}
+
 fn encode(output: impl Write + Send, runs: &[&StoredRun]) -> Result<(), ParquetError> {
     let rows: usize = runs.iter().map(|run| run.entry.rows).sum();
     let level = if rows <= FEW_ROWS { SMALLEST } else { QUICK };

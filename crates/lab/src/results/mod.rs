@@ -18,7 +18,7 @@
 //! made the run. Runs that an older build stored under a former name are listed under that name and belong to
 //! that build.
 //!
-//! The contents of a file are checked at every read (`file.rs`).
+//! The contents of a file are checked at every read (`file.rs`). Machines that share no directory can share an object store (`store.rs`).
 
 mod compact;
 mod directory;
@@ -31,6 +31,7 @@ mod pack;
 mod program;
 mod record;
 mod rows;
+mod store;
 mod summary;
 mod table;
 
@@ -42,6 +43,7 @@ pub use list::{Listing, list};
 pub use measurements::{Measurements, measurements};
 pub use program::Program;
 pub use record::{Record, SeriesPoint};
+pub use store::Store;
 pub use summary::{Entry, Summary};
 pub(crate) use table::write_table;
 
@@ -51,8 +53,9 @@ use identity::Recorded;
 use pack::Packs;
 use sim::Run;
 use sim::outcome::Outcome;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A results directory.
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub struct Results {
     recorded: Recorded,
     /// Read when a run has no file of its own.
     packs: OnceLock<Packs>,
+    /// Where other machines keep theirs.
+    store: Option<Arc<Store>>,
 }
 
 impl Results {
@@ -75,7 +80,13 @@ impl Results {
             afresh: false,
             recorded: Recorded::default(),
             packs: OnceLock::new(),
+            store: None,
         })
+    }
+
+    /// Looks for runs in an object store too, and puts there those that it lacks.
+    pub fn sharing(self, store: Store) -> Results {
+        Results { store: Some(Arc::new(store)), ..self }
     }
 
     /// Ignores existing results: every run that is asked for is made again and replaces the stored one. Other
@@ -92,6 +103,7 @@ impl Results {
             afresh: true,
             recorded: Recorded::default(),
             packs: OnceLock::new(),
+            store: self.store.clone(),
         }
     }
 
@@ -120,7 +132,10 @@ impl Results {
             Some(run) => (path.as_path(), run),
             None => match self.packs()?.find(identity)? {
                 Some(found) => found,
-                None => return Ok(None),
+                None => match self.fetch(&path, identity)? {
+                    Some(run) => (path.as_path(), run),
+                    None => return Ok(None),
+                },
             },
         };
         let described =
@@ -141,6 +156,34 @@ impl Results {
                 Ok(self.packs.get_or_init(|| packs))
             }
         }
+    }
+
+    /// A run that the store has, which is kept in the directory from now on.
+    fn fetch(&self, path: &Path, identity: &str) -> Result<Option<StoredRun>, ResultsError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let Some(content) = store.get(&directory::run_name(identity))? else { return Ok(None) };
+        let run = directory::run_in(path, content.clone(), identity)?;
+        directory::write_whole(path, |file| {
+            file.write_all(&content).map_err(|error| ResultsError::io(path, error))
+        })?;
+        Ok(Some(run))
+    }
+
+    /// Puts a run of the directory into the store, if there is one and it lacks it; after `afresh`, in the place of the one that it has.
+    pub fn share(&self, made: &DescribedRun) -> Result<(), ResultsError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let (identity, name) = (made.identity(), directory::run_name(made.identity()));
+        if !self.afresh && store.has(&name)? {
+            return Ok(());
+        }
+        let content = match directory::content(&directory::run_path(&self.directory, identity))? {
+            Some(content) => content,
+            None => match self.packs()?.find(identity)? {
+                Some((path, run)) => file::encoded(path, &run)?,
+                None => return Ok(()),
+            },
+        };
+        store.put(&name, content)
     }
 
     /// Stores the result of a run. Several threads and processes may do so at once.
