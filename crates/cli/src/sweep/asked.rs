@@ -5,6 +5,7 @@ use crate::arguments::{self, Asked, present_names};
 use crate::compare::RELEVANT;
 use crate::failure::Failure;
 use crate::kernel;
+use crate::terminal;
 use lab::experiment::varied::Varied;
 use lab::scenario::{Scenario, ScenarioError, one_or_several};
 use lab::sweep::file::{MemberSpec, Source, is_sweep};
@@ -97,6 +98,8 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
     mistakes.refuse()?;
     let own = wish.members.iter().map(|member| member.scenario.seeds).max().unwrap_or(1);
     let seeds = arguments.sweep.seeds.map(|seeds| seeds.get()).or(wish.seeds).unwrap_or(own.max(SEEDS));
+    let held_out = wish.held_out.unwrap_or(HELD_OUT);
+    let (seeds, held_out) = within_recordings(&wish.members, seeds, held_out);
     let scenarios: Vec<&Scenario> = wish.members.iter().map(|member| &member.scenario).collect();
     let goals = if wish.goals.is_empty() { vec![own_goal(&scenarios)] } else { wish.goals };
     let fleet = mistakes.take_of_sweep(Fleet::new(wish.members, axes))?;
@@ -108,13 +111,29 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
         goals,
         constraints: wish.constraints,
         seeds,
-        held_out: wish.held_out.unwrap_or(HELD_OUT),
+        held_out,
         at_least: wish.at_least,
         shorten: wish.shorten,
     };
     mistakes.take_of_sweep(sweep.check())?;
     mistakes.refuse()?;
     Ok(sweep)
+}
+
+/// Seeds that choose and seeds that tell the gain, no more than there are recordings where a seed selects one of several: half of them, at
+/// most, choose.
+fn within_recordings(members: &[Member], seeds: u32, held_out: u32) -> (u32, u32) {
+    let several =
+        members.iter().filter_map(|member| member.recordings()).filter(|recordings| *recordings > 1);
+    let Some(recordings) = several.min().map(|recordings| recordings as u32) else {
+        return (seeds, held_out);
+    };
+    let seeds = seeds.min(recordings / 2);
+    let held_out = held_out.min(recordings - seeds);
+    terminal::say(format_args!(
+        "note: there are {recordings} recordings of a program: {seeds} of them choose, {held_out} others tell what the choice gains"
+    ));
+    (seeds, held_out)
 }
 
 /// A failure about a key, which is one of `--over` here.

@@ -26,9 +26,12 @@ pub fn render(answer: &Answer) -> String {
     let mut text = format!("{}\n\n{}", verdict(answer), fleet(answer));
     if !of.goals.is_empty() {
         text += &format!(
-            "\n\nWhat {} does, on {} seeds that did not choose it:\n\n",
+            "\n\nWhat {} does, {}:\n\n",
             chosen(of),
-            answer.held_out
+            match answer.is_one_recording {
+                true => "in the only recording that there is".into(),
+                false => format!("on {} seeds that did not choose it", answer.held_out),
+            }
         );
         text += &gains(answer).render();
         if let Some(grid) = constraints(of) {
@@ -154,7 +157,10 @@ fn label(goal: &GoalResult) -> &str {
 fn verdict(answer: &Answer) -> String {
     let of = &answer.recommendation;
     let goals = of.goals.iter().map(of_goal).collect::<Vec<_>>().join("; ");
-    let seeds = format!("95 % interval, {} seeds that did not choose it", answer.held_out);
+    let seeds = match answer.is_one_recording {
+        true => "of the only recording that there is: what chance makes of it is not known".into(),
+        false => format!("95 % interval, {} seeds that did not choose it", answer.held_out),
+    };
     let best =
         || format!("The best of {} points, {}, comes to {goals} ({seeds})", answer.points.len(), chosen(of));
     match of.why {

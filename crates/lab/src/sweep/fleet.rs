@@ -38,6 +38,14 @@ pub struct Member {
 pub type Levels = Vec<(usize, usize)>;
 
 impl Member {
+    /// How many recordings there are, if seeds select one and chance has no other part: seeds from 1 to that number.
+    pub fn recordings(&self) -> Option<usize> {
+        match &self.scenario.workload {
+            Workload::Host(host) => host.recordings(),
+            _ => None,
+        }
+    }
+
     /// Refuses a member that cannot run as it is.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.run(&[], 1, Time::Whole).map(|_| ())
@@ -70,10 +78,10 @@ impl Member {
     }
 }
 
-/// The milliseconds of workloads whose results are rates over the time that is simulated; none of those that have an end of their own.
+/// The milliseconds of workloads whose results are rates over the time that is simulated; none of those that have an end of their own, or
+/// whose tasks need the time for whole rounds.
 fn milliseconds(workload: &mut Workload) -> Option<&mut u64> {
     match workload {
-        Workload::PageFault(workload) => Some(&mut workload.milliseconds),
         Workload::SocketStream(workload) => Some(&mut workload.milliseconds),
         Workload::Host(workload) => Some(&mut workload.milliseconds),
         _ => None,

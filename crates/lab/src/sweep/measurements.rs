@@ -40,6 +40,16 @@ pub struct Cell {
     pub member: usize,
     pub levels: Levels,
     pub time: Time,
+    /// Whether it is the same with every seed: there is one recording of the program.
+    pub is_one: bool,
+}
+
+impl Cell {
+    /// Its run with a seed.
+    pub fn task(&self, seed: u64) -> Task {
+        let Cell { member, levels, time, is_one } = self.clone();
+        Task { member, levels, time, seed: if is_one { 1 } else { seed } }
+    }
 }
 
 /// All runs so far.
@@ -74,12 +84,6 @@ impl Measurements {
 
     /// The runs of a cell, by seed; none if one is not there.
     fn of(&self, cell: &Cell, seeds: &RangeInclusive<u64>) -> Option<Vec<&Measured>> {
-        let Cell { member, time, levels } = cell.clone();
-        let mut task = Task { member, time, levels, seed: 0 };
-        let run = |seed| {
-            task.seed = seed;
-            self.0.get(&task)
-        };
-        seeds.clone().map(run).collect()
+        seeds.clone().map(|seed| self.0.get(&cell.task(seed))).collect()
     }
 }

@@ -121,6 +121,8 @@ struct Judged {
     gains: Vec<f64>,
     /// How far constraints are violated, in sum.
     violation: f64,
+    /// Values that differ from the default, in sum over the members.
+    changed: usize,
 }
 
 /// Runs so far, and who makes more.
@@ -224,7 +226,8 @@ impl Sweep {
     /// What a point, or the default, is for a member.
     fn cell(&self, member: usize, point: Option<usize>, time: Time) -> Cell {
         let levels = point.map(|point| self.fleet.levels(member, &self.design.points[point]));
-        Cell { member, levels: levels.unwrap_or_default(), time }
+        let is_one = self.fleet.members[member].recordings() == Some(1);
+        Cell { member, levels: levels.unwrap_or_default(), time, is_one }
     }
 
     /// The runs of the default and of some points with some seeds.
@@ -232,9 +235,8 @@ impl Sweep {
         let mut tasks = BTreeSet::new();
         for point in std::iter::once(None).chain(points.iter().copied().map(Some)) {
             for member in 0..self.fleet.members.len() {
-                let Cell { member, levels, time } = self.cell(member, point, time);
-                let task = |seed| Task { member, levels: levels.clone(), time, seed };
-                tasks.extend(seeds.clone().map(task));
+                let cell = self.cell(member, point, time);
+                tasks.extend(seeds.clone().map(|seed| cell.task(seed)));
             }
         }
         tasks
@@ -299,7 +301,12 @@ impl Sweep {
             crate::statistics::mean(&gains(&pairs, self.measure(goal, &pairs)))
         };
         let violations = self.limited(all, point, seeds, time).into_iter().map(|limited| limited.violation);
-        Judged { gains: self.goals.iter().map(gain).collect(), violation: violations.sum() }
+        let changed = (0..self.fleet.members.len()).map(|member| self.cell(member, point, time).levels.len());
+        Judged {
+            gains: self.goals.iter().map(gain).collect(),
+            violation: violations.sum(),
+            changed: changed.sum(),
+        }
     }
 
     fn measure(&self, goal: &Goal, pairs: &[Pairs]) -> Measure {
@@ -380,7 +387,8 @@ struct Limited<'s> {
     violation: f64,
 }
 
-/// The positions of points, those first that keep all constraints, with the best gains; of several goals those that no other dominates.
+/// The positions of points, those first that keep all constraints, with the best gains; of several goals those that no other dominates. Of
+/// points that are as good, those first that change least: every value that is not the default has to be explained to somebody.
 fn best_first(judged: &[&Judged]) -> Vec<usize> {
     let gains: Vec<Vec<f64>> = judged.iter().map(|judged| judged.gains.clone()).collect();
     let (front, merits) = (goals::front(&gains), goals::merits(&gains));
@@ -388,7 +396,8 @@ fn best_first(judged: &[&Judged]) -> Vec<usize> {
     let violation = |at: usize| judged[at].violation;
     order.sort_by(|&a, &b| {
         let by_violation = violation(a).total_cmp(&violation(b));
-        by_violation.then(front[b].cmp(&front[a])).then(merits[b].total_cmp(&merits[a]))
+        let by_gain = by_violation.then(front[b].cmp(&front[a])).then(merits[b].total_cmp(&merits[a]));
+        by_gain.then(judged[a].changed.cmp(&judged[b].changed))
     });
     order
 }

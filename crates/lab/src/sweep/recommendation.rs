@@ -38,6 +38,8 @@ pub struct Answer {
     pub seeds: u32,
     /// Seeds that gains are told of, after those.
     pub held_out: u32,
+    /// Whether all seeds are the same run: there is one recording of each program, and nothing is left to chance.
+    pub is_one_recording: bool,
     pub goals: Vec<String>,
     pub constraints: Vec<String>,
     /// All points, in the order of the design.
@@ -258,6 +260,7 @@ impl Sweep {
             runs: all.runs(),
             seeds: self.seeds,
             held_out: self.held_out,
+            is_one_recording: self.fleet.members.iter().all(|member| member.recordings() == Some(1)),
             goals: self.goals.iter().map(goal_name).collect(),
             constraints: self.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
             points: judged.iter().enumerate().map(point).collect(),
@@ -286,6 +289,8 @@ impl Sweep {
             value: self.fleet.value(axis, level).into(),
             default: self.fleet.default_of(axis).map(String::from),
         });
+        // What stays as it is need not be set.
+        let chosen = chosen.filter(|of| of.default.as_deref() != Some(&of.value));
         let goals: Vec<GoalResult> = self.goals.iter().map(|goal| self.result(all, goal, point)).collect();
         let limited = self.limited(all, Some(point), &seeds, Time::Whole);
         let result = |of: Limited| ConstraintResult {

@@ -328,7 +328,7 @@ impl HostPrograms {
     }
 
     /// How many recordings there are, if all programs replay some: so many runs differ in what they ask for.
-    pub(crate) fn recordings(&self) -> Option<usize> {
+    pub fn recordings(&self) -> Option<usize> {
         let recordings = self.programs.iter().map(|program| program.program.recordings());
         recordings.collect::<Option<Vec<usize>>>()?.into_iter().max()
     }
