@@ -6,12 +6,14 @@ use super::plan::{Shard, Size};
 use super::space::Axis;
 use super::*;
 use crate::experiment::varied::Varied;
+use crate::results::Record;
 use crate::scenario::{Scenario, load_machine};
 use crate::statistics;
 use fleet::{Levels, Member, axis};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use twox_hash::XxHash64;
@@ -38,6 +40,11 @@ fn axes(over: &[Axis], design: &Design) -> Result<Vec<Varied>, SweepError> {
 }
 
 fn sweep_of(members: Vec<Member>, over: &[&str], method: Method, seeds: u32) -> Sweep {
+    let goal = Goal::parse("score", Direction::Maximize).unwrap();
+    sweep_for(goal, members, over, method, seeds)
+}
+
+fn sweep_for(goal: Goal, members: Vec<Member>, over: &[&str], method: Method, seeds: u32) -> Sweep {
     let over: Vec<Axis> = over.iter().map(|text| Axis::parse(text).unwrap()).collect();
     let design = Design::new(&over, method, Size { points: 8, samples: None }).unwrap();
     let axes = axes(&over, &design).unwrap();
@@ -45,7 +52,7 @@ fn sweep_of(members: Vec<Member>, over: &[&str], method: Method, seeds: u32) -> 
         fleet: Fleet::new(members, axes).unwrap(),
         design,
         method,
-        goals: vec![Goal::parse("score", Direction::Maximize).unwrap()],
+        goals: vec![goal],
         constraints: Vec::new(),
         seeds,
         held_out: 8,
@@ -330,4 +337,54 @@ fn what_no_workload_has_is_refused() {
     assert!(
         refused(set, "vm.stat_interval=1,2").contains("--over vm.stat_interval: it has a fixed value too")
     );
+}
+
+/// A build of a hundred jobs on a large machine: a run of some 20 ms, in which chance moves the gain.
+const SMALL_BUILD: &str = "name = 'small-build'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-224'\nvariants = ['6.6']\nseeds = 3\n\
+     metrics = ['build_time']\n[workload]\nkind = 'kbuild'\nbuilds = 1\njobs = 56\nunits = 120\nwarm_units = 56\n\
+     intensity = { value = 2, source = 'made up' }\nprocesses_per_slab = { value = 8, source = 'made up' }\n";
+
+/// Sweeps of a scenario with seeds of their own: how often the interval of the gain has the truth, which many more seeds tell.
+#[test]
+fn the_interval_has_the_truth_on_the_twin() {
+    let trials = std::env::var("MMTWIN_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(12);
+    let scenario = Scenario::parse("small-build", SMALL_BUILD).unwrap();
+    let member = Member { variant: "6.6".into(), scenario, ..member("page_fault1", 1.0) };
+    let over = ["vm.percpu_pagelist_high_fraction=8,64,512"];
+    let goal = Goal::parse("build_time", Direction::Minimize).unwrap();
+    let sweep = sweep_for(goal, vec![member], &over, Method::Grid, 3);
+    let measured = |task: &Task| {
+        let run = sweep.run(task).unwrap();
+        let outcome = sim::run(&run).unwrap();
+        Measured::of(&Record::new(String::new(), &run, &outcome), &sweep.wanted(task.member))
+    };
+    let later = |task: &Task, by: u64| Task { seed: task.seed + by, ..task.clone() };
+    let answer = |trial: u64| {
+        let mut make = |_: Stage, tasks: &[Task]| {
+            Ok::<_, SweepError>(Some(tasks.iter().map(|task| measured(&later(task, 100 * trial))).collect()))
+        };
+        sweep.answer(&mut make).unwrap().unwrap().recommendation
+    };
+    let told: Vec<Recommendation> = (0..trials).into_par_iter().map(answer).collect();
+    // The truth: the mean of pairs with seeds that no trial has.
+    let value = |level: Option<usize>, seed: u64| {
+        let levels = level.map(|level| (0, level)).into_iter().collect();
+        measured(&Task { member: 0, levels, time: Time::Whole, seed }).metrics["build_time"]
+    };
+    let seeds: Vec<u64> = (0..40 * trials.min(50)).map(|seed| 1_000_000 + seed).collect();
+    let truth = |level: usize| {
+        let pairs = seeds.par_iter().map(|&seed| (value(None, seed), value(Some(level), seed)));
+        let (default, point): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        statistics::mean(&point) / statistics::mean(&default)
+    };
+    let truths: Vec<f64> = (0..3).map(truth).collect();
+    let holds = |of: &Recommendation| {
+        let level = sweep.design.values[0].iter().position(|value| *value == of.chosen[0].value)?;
+        let interval = of.goals.first()?.change.ratio_interval?;
+        Some(interval.low <= truths[level] && truths[level] <= interval.high)
+    };
+    let held = told.iter().filter_map(holds).filter(|holds| *holds).count();
+    println!("Student's t over 8 held-out seeds: the truth in {held} of {trials} trials; truths {truths:?}");
+    let least = if trials >= 100 { 92 } else { 75 };
+    assert!(100 * held as u64 >= least * trials, "{held} of {trials}");
 }
