@@ -353,4 +353,14 @@ mod tests {
             "524 cases: 520 agree exactly, 1 differ; 3 were disturbed by other processes and are not judged";
         assert_eq!(of_cases(cases), disturbed);
     }
+
+    #[test]
+    fn evidence_names_mechanisms_as_they_are_called() {
+        for name in lab::scenario::Scenario::names() {
+            let evidence = lab::scenario::Scenario::load(name).unwrap().evidence;
+            let Some((_, mechanism)) = evidence.split_once("mmtwin verify ") else { continue };
+            let named = mechanism.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+            assert_eq!(find(named).unwrap().name(), named, "{name}: {evidence}");
+        }
+    }
 }
