@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use lab::sweep::file::{SweepFile, is_sweep};
+use lab::sweep::file::{Source, is_sweep};
 use lab::sweep::goals::{Constraint, Direction, Goal, check_together};
 use lab::sweep::plan::{Design, Method, Shard, Size};
 use lab::sweep::space::Axis;
@@ -13,8 +13,9 @@ const SIZE: Size = Size { points: 3, samples: None };
 
 fuzz_target!(|text: &str| {
     let _ = is_sweep(text);
-    if let Ok(file) = SweepFile::parse("fuzz", text) {
-        let axes = file.over.iter().filter_map(|(key, values)| Axis::of(key, &values.spec()).ok());
+    let source = Source { place: "fuzz".into(), text: text.into() };
+    if let Ok(file) = source.parse() {
+        let axes = file.over.0.iter().filter_map(|(key, values)| Axis::of(key, &values.spec()).ok());
         let axes: Vec<Axis> = axes.take(4).collect();
         drop(Design::new(&axes, file.method, SIZE));
     }
