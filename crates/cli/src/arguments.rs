@@ -3,6 +3,7 @@
 use crate::completion;
 use crate::failure::Failure;
 use crate::kernel;
+use crate::recorded_trace;
 use crate::terminal;
 use crate::this_machine;
 use clap::Args;
@@ -16,7 +17,7 @@ use sim::metric::Metric;
 use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use workload::keys::{Bounds, Numbers};
 
@@ -132,7 +133,7 @@ fn present_instead(former: &str, present: &str) -> String {
 /// The scenario, and what the command line changes in it.
 #[derive(Args)]
 pub struct ScenarioArguments {
-    /// A name from `mmtwin list scenarios`, or a .toml file
+    /// A name from `mmtwin list scenarios`, a .toml file, or a trace that `mmtwin record` wrote
     #[arg(add = completion::scenarios())]
     scenario: String,
 
@@ -199,7 +200,7 @@ impl ScenarioArguments {
 impl ChangeArguments {
     /// Loads a scenario and its machine for some variants, and applies the options to them.
     pub fn load(&self, scenario: &str, variants: Option<&[String]>) -> Result<Asked, Failure> {
-        let mut scenario = Scenario::load(scenario)?;
+        let mut scenario = self::scenario(scenario)?;
         let mut changes = self.system.changes()?;
         self.writes.apply(&mut scenario, &mut changes)?;
         let machine = self.system.profile(&scenario.machine)?;
@@ -226,6 +227,14 @@ fn take_features(changes: &mut BTreeMap<String, String>) -> Vec<String> {
         changes.iter().filter_map(|(name, value)| Some(format!("{}={value}", path(name)?))).collect();
     changes.retain(|name, _| path(name).is_none());
     features
+}
+
+/// The scenario that a name or a file is, or that replays the trace of this name.
+pub fn scenario(name: &str) -> Result<Scenario, Failure> {
+    match name.ends_with(".parquet") {
+        true => recorded_trace::scenario(Path::new(name)),
+        false => Ok(Scenario::load(name)?),
+    }
 }
 
 /// The profile of a built-in machine, of this machine (`this`), or in a .toml file.

@@ -51,7 +51,7 @@ Examples:
   mmtwin explain kbuild --from 6.12 --to my-patch
   mmtwin explain page_fault1 --from 6.18:pcp.auto_tuning=off --to 6.18 --json")]
 pub struct Arguments {
-    /// A name from `mmtwin list scenarios`, or a .toml file
+    /// A name from `mmtwin list scenarios`, a .toml file, or a trace that `mmtwin record` wrote
     scenario: String,
 
     /// The old kernel: a release or variant

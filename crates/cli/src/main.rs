@@ -27,6 +27,7 @@ mod programs;
 mod progress;
 mod published;
 mod record;
+mod recorded_trace;
 mod replay;
 mod results;
 mod run;

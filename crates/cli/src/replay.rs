@@ -6,16 +6,15 @@ use crate::completion;
 use crate::failure::Failure;
 use crate::files::{Ending, FileArguments};
 use crate::kernel;
+use crate::recorded_trace;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
 use mm::Series;
 use sim::Workload;
-use sim::metric::{ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, MEMORY_MAX, Metric, PCP_END, PCP_MAX};
 use sim::replay::Replay;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use workload::keys::{CPUS, MICROSECONDS};
-use workload::trace::TraceReader;
 
 /// Replay a recorded trace in the twin
 #[derive(clap::Args)]
@@ -57,31 +56,21 @@ pub struct Arguments {
     sweep: SweepArguments,
 }
 
-/// Without shares of cycles: the program's own time is not in a recording, so they would be of what memory takes alone.
-const SHOWN: &[Metric] = &[ALLOC_ZONE, FREE_HIGH, PCP_MAX, PCP_END, MEMORY_MAX, ALLOC_P50, ALLOC_P99];
-
+/// Runs the command.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
-    let reader = TraceReader::open(&arguments.trace)?;
-    reader.require_lossless()?;
-    let release = reader.metadata().kernel_release.clone();
+    let recorded = recorded_trace::scenario(&arguments.trace)?;
     let kernels = arguments::present_names(Series::PCP.name, &arguments.kernel);
-    let variants = if kernels.is_empty() { vec![release.clone()] } else { kernels };
+    let variants = if kernels.is_empty() { recorded.variants.clone() } else { kernels };
     let machine = arguments.system.profile(THIS_MACHINE)?;
     let scenario = Scenario {
-        name: name(&arguments.trace),
-        description: format!("demand recorded on Linux {release}, {}", arguments.trace.display()),
-        evidence: "model only; the demand is recorded, times are those of the machine's profile".into(),
         machine: machine.name.clone(),
-        series: Series::PCP.name.into(),
         variants: variants.clone(),
-        seeds: 1,
-        settings: Default::default(),
-        metrics: SHOWN.iter().map(|metric| metric.name.into()).collect(),
         workload: Workload::Replay(Replay {
             trace: arguments.trace.clone(),
             copies: arguments.copies.get(),
             stagger_us: arguments.stagger_us,
         }),
+        ..recorded
     };
     let experiment = Experiment {
         scenario,
@@ -95,12 +84,4 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let files = arguments.files.check(Ending::ANSWER)?;
     compare(&experiment, &Wanted { sweep: &arguments.sweep, view: &arguments.view, files }, RELEVANT)?;
     Ok(())
-}
-
-/// `replay-` and the file name of the trace, with characters replaced that a scenario's name must not
-/// contain.
-fn name(trace: &std::path::Path) -> String {
-    let stem = trace.file_stem().unwrap_or_default().to_string_lossy();
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    format!("replay-{}", stem.chars().map(allowed).collect::<String>())
 }

@@ -35,7 +35,7 @@ const VARIANTS: &str =
 
 /// Say which values of settings to choose, what they gain for certain, and what they cost
 #[derive(clap::Args)]
-#[command(mut_arg("scenario", |scenario| scenario.help("A name from `mmtwin list scenarios`, a .toml file of a scenario, or a sweep file")))]
+#[command(mut_arg("scenario", |scenario| scenario.help("A name from `mmtwin list scenarios`, a .toml file of a scenario, a sweep file, or a trace that `mmtwin record` wrote")))]
 #[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
 #[command(after_help = "\
 --over gives a key and its values: a list (0,60,100), a range that is split on the setting's own

@@ -11,7 +11,9 @@ use std::process::{Command, Output, Stdio};
 /// A directory with a scenario that runs for milliseconds, its machine, a trace of four accesses and a saved tree without files.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("tree")).unwrap();
+    for moment in ["begin", "end"] {
+        fs::create_dir_all(place.path().join("tree").join(moment)).unwrap();
+    }
     for (name, content) in [
         ("tiny.toml", include_str!("cmd/compare.in/tiny.toml")),
         ("machine.toml", include_str!("cmd/compare.in/machine.toml")),

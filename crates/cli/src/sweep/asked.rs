@@ -263,11 +263,12 @@ fn member(
     directory: &Path,
     mistakes: &mut Mistakes,
 ) -> Result<Option<Member>, Failure> {
-    let path = |name: &str| match name.ends_with(".toml") {
+    let path = |name: &str| match name.ends_with(".toml") || name.ends_with(".parquet") {
         true => directory.join(name).to_string_lossy().into_owned(),
         false => name.to_string(),
     };
-    let Some(scenario) = mistakes.take(&[table, "scenario"], Scenario::load(&path(&spec.scenario)))? else {
+    let Some(scenario) = mistakes.take(&[table, "scenario"], arguments::scenario(&path(&spec.scenario)))?
+    else {
         return Ok(None);
     };
     let machine = arguments::machine(&spec.machine.as_deref().map_or(scenario.machine.clone(), path));

@@ -171,12 +171,16 @@ fn verdict(answer: &Answer) -> String {
         }
         Why::NoneAllowed => "Keep the default: no point keeps all constraints.".into(),
         Why::NoneBetter => {
-            let (all, seeds) = (answer.points.len(), answer.seeds);
+            let all = answer.points.len();
+            let over = match answer.is_one_recording {
+                true => "in the only recording that there is".into(),
+                false => format!("over {} seeds", answer.seeds),
+            };
             match answer.points.iter().filter(|point| point.allowed).count() {
                 allowed if allowed < all => format!(
-                    "Keep the default: no point that keeps the constraints ({allowed} of {all}) is better, over {seeds} seeds."
+                    "Keep the default: no point that keeps the constraints ({allowed} of {all}) is better, {over}."
                 ),
-                _ => format!("Keep the default: none of {all} points is better, over {seeds} seeds."),
+                _ => format!("Keep the default: none of {all} points is better, {over}."),
             }
         }
         Why::MayBeChance => format!("Keep the default. {}: that may be chance.", best()),

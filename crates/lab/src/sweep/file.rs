@@ -91,7 +91,7 @@ workload::keys! {
 /// A member of the fleet.
 #[derive(JsonSchema)]
 pub struct MemberSpec {
-    /// A built-in scenario, or a file, relative to this one.
+    /// A built-in scenario, or a file, of a scenario or of a recorded trace, relative to this one.
     pub scenario: String,
     /// A built-in machine, `this`, or a file, relative to this one; the scenario's if absent.
     pub machine: Option<String>,

@@ -42,6 +42,7 @@ impl Member {
     pub fn recordings(&self) -> Option<usize> {
         match &self.scenario.workload {
             Workload::Host(host) => host.recordings(),
+            Workload::Replay(_) => Some(1),
             _ => None,
         }
     }
