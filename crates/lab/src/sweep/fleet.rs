@@ -42,8 +42,16 @@ impl Member {
     pub fn recordings(&self) -> Option<usize> {
         match &self.scenario.workload {
             Workload::Host(host) => host.recordings(),
-            Workload::Replay(_) => Some(1),
             _ => None,
+        }
+    }
+
+    /// Whether every seed is the same run: there is one recording, and of a replay no cost of the machine has a spread.
+    pub(super) fn is_one_recording(&self) -> bool {
+        let costs = &self.machine.costs;
+        match &self.scenario.workload {
+            Workload::Replay(_) => costs.take_spread.value == 0.0 && costs.put_spread.value == 0.0,
+            _ => self.recordings() == Some(1),
         }
     }
 
@@ -104,12 +112,18 @@ pub struct Fleet {
     differs: Vec<Vec<Vec<bool>>>,
     /// By member and key: the default of a setting.
     defaults: Vec<Vec<Option<String>>>,
+    /// By member: whether every seed is the same run.
+    is_one_recording: Vec<bool>,
 }
 
 impl Fleet {
     /// Checks every value of every key for every member. `axes` are the keys with the values of a design.
     pub fn new(members: Vec<Member>, axes: Vec<Varied>) -> Result<Fleet, SweepError> {
-        let mut fleet = Fleet { members, axes, differs: Vec::new(), defaults: Vec::new() };
+        // On another machine seeds may matter.
+        let is_machine_varied = axes.iter().any(|axis| axis.key.split('.').next() == Some("machine"));
+        let is_one_recording =
+            members.iter().map(|member| member.is_one_recording() && !is_machine_varied).collect();
+        let mut fleet = Fleet { members, axes, differs: Vec::new(), defaults: Vec::new(), is_one_recording };
         for member in &fleet.members {
             crate::experiment::check_name(&member.scenario)?;
             if let Some(axis) = fleet.axes.iter().find(|axis| member.changes.contains_key(&axis.key)) {
@@ -145,6 +159,11 @@ impl Fleet {
             Some(error) => SweepError::Value { key: axis.key.clone(), error: Box::new(error.into()) },
             None => SweepError::OnlyDefault { key: axis.key.clone() },
         }
+    }
+
+    /// Whether every seed is the same run of a member.
+    pub fn is_one_recording(&self, member: usize) -> bool {
+        self.is_one_recording[member]
     }
 
     /// The keys.

@@ -226,7 +226,7 @@ impl Sweep {
     /// What a point, or the default, is for a member.
     fn cell(&self, member: usize, point: Option<usize>, time: Time) -> Cell {
         let levels = point.map(|point| self.fleet.levels(member, &self.design.points[point]));
-        let is_one = self.fleet.members[member].recordings() == Some(1);
+        let is_one = self.fleet.is_one_recording(member);
         Cell { member, levels: levels.unwrap_or_default(), time, is_one }
     }
 

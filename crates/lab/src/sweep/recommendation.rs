@@ -260,7 +260,7 @@ impl Sweep {
             runs: all.runs(),
             seeds: self.seeds,
             held_out: self.held_out,
-            is_one_recording: self.fleet.members.iter().all(|member| member.recordings() == Some(1)),
+            is_one_recording: (0..self.fleet.members.len()).all(|member| self.fleet.is_one_recording(member)),
             goals: self.goals.iter().map(goal_name).collect(),
             constraints: self.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
             points: judged.iter().enumerate().map(point).collect(),

@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use twox_hash::XxHash64;
 
@@ -367,24 +367,39 @@ fn the_interval_has_the_truth_on_the_twin() {
     };
     let told: Vec<Recommendation> = (0..trials).into_par_iter().map(answer).collect();
     // The truth: the mean of pairs with seeds that no trial has.
-    let value = |level: Option<usize>, seed: u64| {
-        let levels = level.map(|level| (0, level)).into_iter().collect();
-        measured(&Task { member: 0, levels, time: Time::Whole, seed }).metrics["build_time"]
+    let value = |levels: &Levels, seed: u64| {
+        let task = Task { member: 0, levels: levels.clone(), time: Time::Whole, seed };
+        measured(&task).metrics["build_time"]
     };
     let seeds: Vec<u64> = (0..40 * trials.min(50)).map(|seed| 1_000_000 + seed).collect();
-    let truth = |level: usize| {
-        let pairs = seeds.par_iter().map(|&seed| (value(None, seed), value(Some(level), seed)));
-        let (default, point): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        statistics::mean(&point) / statistics::mean(&default)
+    let mean = |levels: Levels| {
+        let values: Vec<f64> = seeds.par_iter().map(|&seed| value(&levels, seed)).collect();
+        statistics::mean(&values)
     };
-    let truths: Vec<f64> = (0..3).map(truth).collect();
+    let level = |of: &Recommendation| {
+        sweep.design.values[0].iter().position(|value| *value == of.chosen[0].value).unwrap()
+    };
+    let chosen: BTreeSet<usize> = told.iter().map(level).collect();
+    let default = mean(Vec::new());
+    let truths: BTreeMap<usize, f64> =
+        chosen.into_iter().map(|level| (level, mean(vec![(0, level)]) / default)).collect();
     let holds = |of: &Recommendation| {
-        let level = sweep.design.values[0].iter().position(|value| *value == of.chosen[0].value)?;
-        let interval = of.goals.first()?.change.ratio_interval?;
-        Some(interval.low <= truths[level] && truths[level] <= interval.high)
+        let (truth, interval) = (truths[&level(of)], of.goals.first()?.change.ratio_interval?);
+        Some(interval.low <= truth && truth <= interval.high)
     };
     let held = told.iter().filter_map(holds).filter(|holds| *holds).count();
     println!("Student's t over 8 held-out seeds: the truth in {held} of {trials} trials; truths {truths:?}");
     let least = if trials >= 100 { 92 } else { 75 };
     assert!(100 * held as u64 >= least * trials, "{held} of {trials}");
+}
+
+#[test]
+fn a_replay_is_one_recording_where_no_cost_has_a_spread() {
+    let replay = sim::replay::Replay { trace: "build.parquet".into(), copies: 1, stagger_us: 0 };
+    let mut member = member("page_fault1", 1.0);
+    member.scenario.workload = sim::Workload::Replay(replay);
+    (member.machine.costs.take_spread.value, member.machine.costs.put_spread.value) = (0.0, 0.0);
+    assert!(member.is_one_recording() && member.recordings().is_none());
+    member.machine.costs.put_spread.value = 0.1;
+    assert!(!member.is_one_recording());
 }
