@@ -55,7 +55,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     pub results: PathBuf,
 
-    /// Object store that machines share besides, such as s3://bucket/prefix; see docs, reference "Results directory"
+    /// Look for runs in an object store too, and put new ones there, such as s3://bucket/prefix; see docs, reference "Results directory"
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
 

@@ -9,11 +9,12 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::applicable_features::without_effect;
 use lab::experiment::{Experiment, ExperimentError, Makers, Progress, make_all};
-use lab::results::{Program, Record, Results, Store};
+use lab::results::{Program, Record, Results, ResultsError, Store};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 use sim::Run;
 use sim::progress::RunProgress;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,12 +152,7 @@ pub fn watch<T>(
     let results = Results::open(directory, program())?;
     let results = if arguments.fresh { results.afresh() } else { results };
     let results = match &arguments.store {
-        Some(address) => {
-            let environment = std::env::vars_os();
-            let environment = environment
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-            results.sharing(Store::open(address, environment)?)
-        }
+        Some(address) => results.sharing(store(address)?),
         None => results,
     };
     let latest = Latest::default();
@@ -193,6 +189,13 @@ pub fn watch<T>(
     sweep.bar.finish_and_clear();
     let known = known.load(Ordering::Relaxed);
     Ok(Watched { result: made?, known, seconds: began.elapsed().as_secs_f64() })
+}
+
+/// The object store at an address; the environment says where it is and who asks.
+fn store(address: &str) -> Result<Store, ResultsError> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    Store::open(address, std::env::vars_os().filter_map(text))
 }
 
 /// The sweep that Ctrl-C interrupts; a command that makes several sweeps replaces it each time.

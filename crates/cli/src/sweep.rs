@@ -52,6 +52,7 @@ Examples:
   mmtwin sweep page_fault1 --over vm.percpu_pagelist_high_fraction=0,8..512
   mmtwin sweep kbuild --over vm.stat_interval=1..120 --minimize build_time --seeds 5
   mmtwin sweep streaming-vs-hot --over vm.swappiness=0..200 --subject-to 'pswpout <= 10000'
+  mmtwin sweep build.parquet --over vm.percpu_pagelist_high_fraction=0,8..512
   mmtwin sweep fleet.toml --dry-run
   mmtwin sweep fleet.toml --shard 17/200 --results /shared/results
   mmtwin sweep fleet.toml -o 90-mmtwin.conf -o fleet.html

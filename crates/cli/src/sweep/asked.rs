@@ -45,32 +45,35 @@ struct Mistakes {
 }
 
 impl Mistakes {
-    /// What there is, or nothing if it is a mistake in a file: with the line of this key, given table by table.
+    /// The mistake in a file that a failure is, with the line of this key, given table by table; anything else stays a failure.
+    fn in_file(&self, path: &[&str], failure: Failure) -> Result<ScenarioError, Failure> {
+        match (failure, &self.source) {
+            (Failure::Input(error), Some(source)) => Ok(source.wrong(path, error)),
+            (failure, _) => Err(failure),
+        }
+    }
+
+    /// What there is, or nothing if it is a mistake in a file, which is noted.
     fn take<T>(
         &mut self,
         path: &[&str],
         result: Result<T, impl Into<Failure>>,
     ) -> Result<Option<T>, Failure> {
-        match (result.map_err(Into::into), &self.source) {
-            (Ok(there_is), _) => Ok(Some(there_is)),
-            (Err(Failure::Input(error)), Some(source)) => {
-                self.found.push(source.wrong(path, error));
+        match result.map_err(Into::into) {
+            Ok(there_is) => Ok(Some(there_is)),
+            Err(failure) => {
+                let mistake = self.in_file(path, failure)?;
+                self.found.push(mistake);
                 Ok(None)
             }
-            (Err(failure), _) => Err(failure),
         }
     }
 
-    /// The same with the key that the error is about.
-    fn take_of_sweep<T>(&mut self, result: Result<T, SweepError>) -> Result<Option<T>, Failure> {
-        let path: Vec<String> = result
-            .as_ref()
-            .err()
-            .map_or_else(Vec::new, SweepError::path)
-            .into_iter()
-            .map(String::from)
-            .collect();
-        self.take(&path.iter().map(String::as_str).collect::<Vec<_>>(), result)
+    /// The failure that an error about a key is, with the line of that key if it is a mistake in a file.
+    fn located(&self, error: SweepError) -> Failure {
+        let path: Vec<String> = error.path().into_iter().map(String::from).collect();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        self.in_file(&path, error.into()).map_or_else(|failure| failure, Failure::from)
     }
 
     /// Refuses what is wrong so far.
@@ -87,9 +90,8 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
         Some(source) => of_file(arguments, &source, &mut mistakes)?,
         None => of_scenario(arguments)?,
     };
-    let design = mistakes.take_of_sweep(Design::new(&wish.over, wish.method, wish.size))?;
-    mistakes.refuse()?;
-    let design = design.expect("nothing was wrong");
+    let design = Design::new(&wish.over, wish.method, wish.size);
+    let design = design.map_err(|error| mistakes.located(error))?;
     let mut axes: Vec<Varied> = Vec::new();
     for (Axis { key, .. }, values) in wish.over.iter().zip(&design.values) {
         let found = axis(key, values, &arguments::machine).map_err(of_over);
@@ -102,10 +104,9 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
     let (seeds, held_out) = within_recordings(&wish.members, seeds, held_out);
     let scenarios: Vec<&Scenario> = wish.members.iter().map(|member| &member.scenario).collect();
     let goals = if wish.goals.is_empty() { vec![own_goal(&scenarios)] } else { wish.goals };
-    let fleet = mistakes.take_of_sweep(Fleet::new(wish.members, axes))?;
-    mistakes.refuse()?;
+    let fleet = Fleet::new(wish.members, axes).map_err(|error| mistakes.located(error))?;
     let sweep = Sweep {
-        fleet: fleet.expect("nothing was wrong"),
+        fleet,
         design,
         method: wish.method,
         goals,
@@ -115,8 +116,7 @@ pub fn sweep(arguments: &Arguments) -> Result<Sweep, Failure> {
         at_least: wish.at_least,
         shorten: wish.shorten,
     };
-    mistakes.take_of_sweep(sweep.check())?;
-    mistakes.refuse()?;
+    sweep.check().map_err(|error| mistakes.located(error))?;
     Ok(sweep)
 }
 
@@ -221,7 +221,7 @@ fn of_file(arguments: &Arguments, source: &Source, mistakes: &mut Mistakes) -> R
     tell_apart(&mut members, |at, member| format!("{} ({})", member.name, at + 1));
     let mut over: Vec<Axis> = Vec::new();
     for (key, values) in &file.over.0 {
-        over.extend(mistakes.take_of_sweep(Axis::of(key, &values.spec()))?);
+        over.extend(mistakes.take(&["over", key], Axis::of(key, &values.spec()))?);
     }
     let list = if file.minimize.is_empty() { "maximize" } else { "minimize" };
     let goals = mistakes.take(&[list], goals(&file.minimize, &file.maximize))?;
@@ -230,7 +230,7 @@ fn of_file(arguments: &Arguments, source: &Source, mistakes: &mut Mistakes) -> R
         let path = format!("constraints[{at}]");
         constraints.extend(mistakes.take(&[&path], Constraint::parse(text))?);
     }
-    mistakes.take_of_sweep(check_together(&constraints))?;
+    mistakes.take(&["constraints"], check_together(&constraints))?;
     mistakes.refuse()?;
     Ok(Wish {
         members,
