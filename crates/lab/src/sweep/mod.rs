@@ -246,7 +246,6 @@ impl Sweep {
     pub fn planned(&self) -> Vec<Planned> {
         let rungs = self.rungs();
         let all: Vec<usize> = (0..self.design.points.len()).collect();
-        let members = self.fleet.members.len();
         let mut planned: Vec<Planned> = Vec::new();
         for (at, rung) in rungs.iter().enumerate() {
             let stage = Stage::Search { rung: at + 1, of: rungs.len() };
@@ -260,13 +259,24 @@ impl Sweep {
             };
             let runs = match at {
                 0 => tasks.len(),
-                _ => (rung.points + 1) * members * (rung.seeds - known) as usize,
+                _ => (rung.points + 1) * self.new_runs(known, rung.seeds),
             };
             planned.push(Planned { stage, tasks, runs });
         }
         let tasks = self.tasks(&[], &(1..=1), Time::Whole).into_iter().collect();
-        planned.push(Planned { stage: Stage::HeldOut, tasks, runs: 2 * members * self.held_out as usize });
+        let runs = 2 * self.new_runs(self.seeds, self.seeds + self.held_out);
+        planned.push(Planned { stage: Stage::HeldOut, tasks, runs });
         planned
+    }
+
+    /// How many runs of a point seeds up to `to` add where those up to `from` are there: of a member that has one recording, every seed is the
+    /// same run.
+    fn new_runs(&self, from: u32, to: u32) -> usize {
+        let of_member = |member| match self.fleet.is_one_recording(member) {
+            true => usize::from(from == 0),
+            false => (to - from) as usize,
+        };
+        (0..self.fleet.members.len()).map(of_member).sum()
     }
 
     /// The values of a goal's metric, of the default and of a point, for each member that has it.

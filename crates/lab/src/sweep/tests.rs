@@ -403,3 +403,14 @@ fn a_replay_is_one_recording_where_no_cost_has_a_spread() {
     member.machine.costs.put_spread.value = 0.1;
     assert!(!member.is_one_recording());
 }
+
+#[test]
+fn of_one_recording_a_plan_counts_one_run_whatever_the_seeds() {
+    let members = vec![member("redis-snapshot", 1.0), member("streaming-vs-hot", 1.0)];
+    let sweep = sweep_of(members, &["vm.swappiness=10,60"], Method::Halving, 6);
+    let runs: Vec<usize> = sweep.planned().iter().map(|planned| planned.runs).collect();
+    let [first, .., held_out] = runs.as_slice() else { panic!("{runs:?}") };
+    let seeds = sweep.rungs()[0].seeds as usize;
+    // The default and another value: one run each of the recording, whose gain is known then, and all seeds of the other.
+    assert_eq!((*first, *held_out), (2 * (1 + seeds), 2 * 8));
+}
