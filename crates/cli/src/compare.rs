@@ -19,12 +19,14 @@ use crate::runner::sweep;
 use crate::study::hint;
 use crate::table::{Tone, folded, terminal_width};
 use crate::terminal;
+use crate::timeline::TimelineArguments;
 use lab::comparison::documents::{self, Document, Paired};
 use lab::comparison::shown::Shown;
 use lab::comparison::verdict::is_better;
 use lab::comparison::{self, Comparison, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::{Arm, Varied};
+use lab::results::Record;
 use lab::scenario::Scenario;
 use lab::statistics::Method;
 use machine::WrongValue;
@@ -97,6 +99,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     files: FileArguments,
+
+    #[command(flatten)]
+    timeline: TimelineArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -181,9 +186,10 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         &comparison::scenarios_of(&arms),
         metrics.iter().map(String::as_str),
     )?;
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
-    let wanted = Wanted { sweep: &arguments.sweep, view: &arguments.view, files };
+    let Arguments { view, timeline, sweep, .. } = arguments;
+    let wanted = Wanted { sweep, view, files, timeline };
     let comparison = compare(&experiment, &wanted, at_least)?;
     threshold::keep_within(&arguments.fail_if, &[comparison])
 }
@@ -227,7 +233,7 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
     }
     files.write(|| {
         let page = page::of_documents(&comparisons, &files::again(Path::new("")));
-        Ok(Contents { page, json: json::text(&document)?, conf: None })
+        Ok(Contents { page, json: json::text(&document)?, own: Vec::new() })
     })?;
     threshold::keep_within(&arguments.fail_if, &comparisons)
 }
@@ -251,11 +257,12 @@ pub struct Wanted<'a> {
     pub sweep: &'a SweepArguments,
     pub view: &'a ViewArguments,
     pub files: Files,
+    pub timeline: &'a TimelineArguments,
 }
 
 /// Runs `experiment`, prints the comparison of its arms, and writes the files that were asked for.
 pub fn compare(experiment: &Experiment, wanted: &Wanted, at_least: f64) -> Result<Comparison, Failure> {
-    let Wanted { sweep: arguments, view, files } = wanted;
+    let Wanted { sweep: arguments, view, files, timeline } = wanted;
     let arms = experiment.arms()?;
     view.check(&arms)?;
     let records = sweep(experiment, arguments)?;
@@ -275,7 +282,10 @@ pub fn compare(experiment: &Experiment, wanted: &Wanted, at_least: f64) -> Resul
     files.write(|| {
         let runs = page::Runs { arms: &arms, records: &records, again: files::again(&arguments.results) };
         let page = page::of(&comparison, &notes, &runs);
-        Ok(Contents { page, json: json::text(&document)?, conf: None })
+        let of_first_seed = |of: &&Record| of.run.seed == records[0].run.seed;
+        let shown: Vec<&Record> = records.iter().filter(of_first_seed).collect();
+        let own = timeline.trace(files, &shown, arguments.jobs())?;
+        Ok(Contents { page, json: json::text(&document)?, own })
     })?;
     Ok(comparison)
 }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   -o names ─► check   known endings, no name twice, a place that can be written to     before anything is computed
-//!                 └► Files ─► write   .html .md .csv of a page, .json of the document
+//!                 └► Files ─► write   .html .md .csv of a page, .json of the document, .conf and .pftrace
 //! ```
 //!
-//! A command makes one page of what it found, whatever files are asked for; .conf is the only content that a command makes itself.
+//! A command makes one page of what it found, whatever files are asked for; .conf and .pftrace are contents that a command
+//! makes itself, if they are asked for.
 
 use crate::failure::Failure;
 use crate::runner;
@@ -15,6 +16,7 @@ use anyhow::Context;
 use clap::Args;
 use report::again::Again;
 use report::{Data, Page, Part, Section, Table, html, markdown};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use workload::output::{Existing, Output, directory_of};
@@ -60,13 +62,18 @@ pub enum Ending {
     Md,
     Json,
     Conf,
+    Pftrace,
 }
 
 impl Ending {
     /// Of every command.
     pub const ANSWER: &[Ending] = &[Ending::Html, Ending::Csv, Ending::Md, Ending::Json];
 
-    const ALL: [Ending; 5] = [Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Conf];
+    /// Of commands that make runs.
+    pub const RUNS: &[Ending] = &[Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Pftrace];
+
+    const ALL: [Ending; 6] =
+        [Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Conf, Ending::Pftrace];
 
     fn name(self) -> &'static str {
         match self {
@@ -75,6 +82,7 @@ impl Ending {
             Ending::Md => "md",
             Ending::Json => "json",
             Ending::Conf => "conf",
+            Ending::Pftrace => "pftrace",
         }
     }
 
@@ -85,6 +93,7 @@ impl Ending {
             Ending::Csv | Ending::Md => "a table",
             Ending::Json => "what --json prints",
             Ending::Conf => "a file for /etc/sysctl.d",
+            Ending::Pftrace => "a timeline for ui.perfetto.dev",
         }
     }
 
@@ -132,11 +141,16 @@ pub struct Contents {
     pub page: Page,
     /// The document that `--json` prints.
     pub json: String,
-    /// Of the command that recommends settings.
-    pub conf: Option<String>,
+    /// Of a command that has an ending of its own: what a .conf or a .pftrace has.
+    pub own: Vec<u8>,
 }
 
 impl Files {
+    /// Whether a file of this ending is asked for.
+    pub fn want(&self, ending: Ending) -> bool {
+        self.files.iter().any(|(wanted, _)| *wanted == ending)
+    }
+
     /// Writes all files of what `contents` makes, which is not asked if there are none.
     pub fn write(&self, contents: impl FnOnce() -> Result<Contents, Failure>) -> Result<(), Failure> {
         if self.files.is_empty() {
@@ -144,9 +158,9 @@ impl Files {
         }
         let contents = contents()?;
         for (ending, output) in &self.files {
-            let text = contents.of(*ending)?;
+            let bytes = contents.of(*ending)?;
             let mut file = output.create()?;
-            file.write_all(text.as_bytes()).with_context(|| output.path().display().to_string())?;
+            file.write_all(&bytes).with_context(|| output.path().display().to_string())?;
             file.finish()?;
             terminal::say(format_args!("wrote {}", output.path().display()));
         }
@@ -155,8 +169,8 @@ impl Files {
 }
 
 impl Contents {
-    /// The text of a file, in which nothing foreign is obeyed where it is printed.
-    fn of(&self, ending: Ending) -> Result<String, Failure> {
+    /// What a file has. In a text nothing foreign is obeyed where it is printed.
+    fn of(&self, ending: Ending) -> Result<Cow<'_, [u8]>, Failure> {
         let text = match ending {
             Ending::Html => html::page(&self.page).context("the report")?,
             Ending::Md => markdown::page(&self.page),
@@ -165,9 +179,10 @@ impl Contents {
                 String::from_utf8_lossy(&table).into_owned()
             }
             Ending::Json => format!("{}\n", self.json),
-            Ending::Conf => self.conf.clone().unwrap_or_default(),
+            Ending::Conf => String::from_utf8_lossy(&self.own).into_owned(),
+            Ending::Pftrace => return Ok(Cow::Borrowed(&self.own)),
         };
-        Ok(terminal::harmless(&text).into_owned())
+        Ok(Cow::Owned(terminal::harmless(&text).into_owned().into_bytes()))
     }
 }
 

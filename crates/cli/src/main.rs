@@ -40,6 +40,7 @@ mod sweep;
 mod table;
 mod terminal;
 mod this_machine;
+mod timeline;
 mod verify;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -178,7 +178,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     files.write(|| {
         let page = page(lead, chart(&policies, &points), &grid, &points);
-        Ok(Contents { page, json: json::text(&view)?, conf: None })
+        Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })
 }
 

@@ -44,3 +44,11 @@ impl Drop for Lines {
 pub fn runs(bar: &ProgressBar) -> String {
     format!("{}/{} runs", bar.position(), bar.length().unwrap_or_default())
 }
+
+/// The time that a sweep still takes if the runs to come are like those that it has made; those that were `known` took none.
+pub fn left(elapsed: Duration, known: usize, ended: u64, runs: u64) -> String {
+    match ended.saturating_sub(known as u64) {
+        0 => "?".into(),
+        made => format!("{:.0} s", elapsed.as_secs_f64() * runs.saturating_sub(ended) as f64 / made as f64),
+    }
+}

@@ -83,7 +83,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         true => json::print(&view)?,
         false => terminal::print(&render(publication, &report))?,
     }
-    files.write(|| Ok(Contents { page: page(publication, &report), json: json::text(&view)?, conf: None }))
+    files.write(|| {
+        Ok(Contents { page: page(publication, &report), json: json::text(&view)?, own: Vec::new() })
+    })
 }
 
 /// The summary, and every table.

@@ -4,9 +4,10 @@ use crate::arguments::{self, SweepArguments, SystemArguments, whole};
 use crate::compare::{RELEVANT, ViewArguments, Wanted, compare};
 use crate::completion;
 use crate::failure::Failure;
-use crate::files::{Ending, FileArguments};
+use crate::files::FileArguments;
 use crate::kernel;
 use crate::recorded_trace;
+use crate::timeline::TimelineArguments;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
 use mm::Series;
@@ -53,6 +54,9 @@ pub struct Arguments {
     files: FileArguments,
 
     #[command(flatten)]
+    timeline: TimelineArguments,
+
+    #[command(flatten)]
     sweep: SweepArguments,
 }
 
@@ -81,7 +85,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         varied: Vec::new(),
         trees: kernel::trees(Series::PCP.name, variants.iter())?,
     };
-    let files = arguments.files.check(Ending::ANSWER)?;
-    compare(&experiment, &Wanted { sweep: &arguments.sweep, view: &arguments.view, files }, RELEVANT)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
+    let Arguments { view, timeline, sweep, .. } = arguments;
+    compare(&experiment, &Wanted { sweep, view, files, timeline }, RELEVANT)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::compare::{NOTHING_DONE, RELEVANT, description, heading};
 use crate::failure::Failure;
-use crate::files::{self, Contents, Ending, FileArguments};
+use crate::files::{self, Contents, FileArguments};
 use crate::heat::heat_maps;
 use crate::json;
 use crate::number::number;
@@ -13,6 +13,7 @@ use crate::series::{series, tables};
 use crate::study::hint;
 use crate::table::Grid;
 use crate::terminal;
+use crate::timeline::TimelineArguments;
 use lab::comparison::{Comparison, evidence_of};
 use lab::experiment::Experiment;
 use lab::results::Record;
@@ -36,6 +37,7 @@ Examples:
   mmtwin run page_fault1
   mmtwin run kbuild --variants patch9 --seeds 2
   mmtwin run streaming-vs-hot -o run.html -o run.csv
+  mmtwin run kbuild --variants pcp-base,patch9 -o kbuild.pftrace
   mmtwin run af_unix --set vm.percpu_pagelist_high_fraction=8 --machine spr-server --json
   mmtwin run hugetlb-vm252 --write hugepages-2048kB/nr_hugepages=1000 --write vm.nr_hugepages=0
   mmtwin run hugetlb-8s --write node3/hugepages-1048576kB/nr_hugepages=16 --fail-alloc 3")]
@@ -45,6 +47,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     files: FileArguments,
+
+    #[command(flatten)]
+    timeline: TimelineArguments,
 
     #[command(flatten)]
     sweep: SweepArguments,
@@ -113,7 +118,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         trees,
         scenario,
     };
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
     let records = sweep(&experiment, &arguments.sweep)?;
     let view = Runs {
         scenario: &experiment.scenario.name,
@@ -139,7 +144,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     files.write(|| {
         let again = files::again(&arguments.sweep.results);
         let page = page(&experiment, &records, &head, &again)?;
-        Ok(Contents { page, json: json::text(&view)?, conf: None })
+        let records = records.iter().collect::<Vec<_>>();
+        let own = arguments.timeline.trace(&files, &records, arguments.sweep.jobs())?;
+        Ok(Contents { page, json: json::text(&view)?, own })
     })
 }
 

@@ -39,14 +39,6 @@ impl Sweep {
     }
 }
 
-/// The time that a sweep still takes if the runs to come are like those that it has made; those that were `known` took none.
-fn left(elapsed: Duration, known: usize, ended: u64, runs: u64) -> String {
-    match ended.saturating_sub(known as u64) {
-        0 => "?".into(),
-        made => format!("{:.0} s", elapsed.as_secs_f64() * runs.saturating_sub(ended) as f64 / made as f64),
-    }
-}
-
 /// The bar of so many runs, of which some are `known`.
 fn bar_of(runs: usize, latest: Latest, known: Arc<AtomicUsize>) -> Result<ProgressBar, Failure> {
     let time = move |_: &ProgressState, out: &mut dyn Write| {
@@ -55,7 +47,7 @@ fn bar_of(runs: usize, latest: Latest, known: Arc<AtomicUsize>) -> Result<Progre
     let template = "{bar:12} {pos}/{len} runs, virtual time {time}, real {elapsed}, left {left}  {wide_msg}";
     let left = move |state: &ProgressState, out: &mut dyn Write| {
         let (known, runs) = (known.load(Ordering::Relaxed), state.len().unwrap_or_default());
-        let _ = write!(out, "{}", left(state.elapsed(), known, state.pos(), runs));
+        let _ = write!(out, "{}", progress::left(state.elapsed(), known, state.pos(), runs));
     };
     let style = ProgressStyle::with_template(template).context("the progress bar's template")?;
     let style = style.with_key("time", time).with_key("left", left);
@@ -163,7 +155,7 @@ pub fn watch<T>(
         move |bar| {
             let seconds = lock(&latest).time().seconds();
             let known = known.load(Ordering::Relaxed);
-            let left = left(bar.elapsed(), known, bar.position(), bar.length().unwrap_or_default());
+            let left = progress::left(bar.elapsed(), known, bar.position(), bar.length().unwrap_or_default());
             format!("{}  {}  virtual time {seconds:.1} s, left {left}", progress::runs(bar), bar.message())
         }
     });

@@ -92,7 +92,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let title = format!("What {} rests on", view.scenario);
         let page = tables(&title, front, &[("What assumptions move", &told.grid)]);
         let page = Page { lead: told.head, verdict: told.still.into_iter().collect(), ..page };
-        Ok(Contents { page, json: json::text(&view)?, conf: None })
+        Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })
 }
 

@@ -175,8 +175,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         false => terminal::print(&report::render(&answer))?,
     }
     files.write(|| {
-        let conf = Some(report::sysctl_file(&answer));
-        Ok(Contents { page: report::page(&answer), json: json::text(&view)?, conf })
+        let own = report::sysctl_file(&answer).into_bytes();
+        Ok(Contents { page: report::page(&answer), json: json::text(&view)?, own })
     })
 }
 

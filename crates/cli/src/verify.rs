@@ -167,7 +167,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     }
     files.write(|| {
         let page = page(mechanism, &report, &verdict, arguments.qemu);
-        Ok(Contents { page, json: json::text(&view)?, conf: None })
+        Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })?;
     if verdict.outside > 0 { Err(Failure::Outside) } else { Ok(()) }
 }

@@ -23,7 +23,7 @@
 //! first (`Clock::settle`), up to a timer of its own. So an idle CPU has at most a few interrupts pending,
 //! however many it receives.
 
-use crate::account::Category;
+use crate::account::{Account, Category};
 use crate::costs::Costs;
 use crate::time::Time;
 
@@ -38,8 +38,7 @@ pub struct Interrupt<C> {
     pub category: C,
 }
 
-/// A CPU's clock and its pending interrupts, in one cache line. `account` is always that CPU's part of the
-/// accounts.
+/// A CPU's clock and its pending interrupts, in one cache line. `account` is always that CPU's.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Clock<C> {
@@ -72,20 +71,20 @@ impl<C: Category> Clock<C> {
     /// Charges `duration`, then handles what has arrived by then. Handlers may advance the clock past further
     /// arrivals, which are handled too.
     #[inline]
-    pub fn charge(&mut self, account: &mut [Time], category: C, duration: Time) {
+    pub fn charge(&mut self, account: &mut Account, category: C, duration: Time) {
+        account.add(category, self.now, duration);
         self.now += duration;
-        account[category.index()] += duration;
         while self.now >= self.next.arrival {
             let taken = self.next;
             self.next = self.later.pop().unwrap_or(Self::NONE);
+            account.add(taken.category, self.now, taken.cost);
             self.now += taken.cost;
-            account[taken.category.index()] += taken.cost;
         }
     }
 
     /// Charges the time up to `until`, except for what interrupts take of it.
     #[inline]
-    pub fn wait_until(&mut self, account: &mut [Time], category: C, until: Time) {
+    pub fn wait_until(&mut self, account: &mut Account, category: C, until: Time) {
         while self.now < until {
             self.charge(account, category, until.min(self.next.arrival) - self.now);
         }
@@ -94,7 +93,7 @@ impl<C: Category> Clock<C> {
     /// Lets an idle CPU idle up to each interrupt that arrives by `time`, or until it wakes, and handles it.
     /// Nothing else may happen to the CPU before `time` any more.
     #[inline]
-    pub fn settle(&mut self, account: &mut [Time], time: Time) {
+    pub fn settle(&mut self, account: &mut Account, time: Time) {
         let time = time.min(self.wakes);
         while self.next.arrival <= time {
             self.charge(account, C::IDLE, self.next.arrival - self.now);
@@ -125,7 +124,7 @@ impl<C: Category> Clock<C> {
 
     /// Adds an interrupt, or handles it at once if the clock has passed its arrival.
     #[inline]
-    pub fn deliver(&mut self, account: &mut [Time], interrupt: Interrupt<C>) {
+    pub fn deliver(&mut self, account: &mut Account, interrupt: Interrupt<C>) {
         if interrupt.arrival <= self.now {
             self.charge(account, interrupt.category, interrupt.cost);
         } else if self.next.arrival == Time::NEVER {

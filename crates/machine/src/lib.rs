@@ -11,7 +11,7 @@
 //!      ├── costs      the cost of one unit of work on this machine
 //!      │
 //!   Machine ── clocks    one per CPU, in virtual time; interrupts on their way to it
-//!           ── accounts  where each CPU's time went
+//!           ── accounts  where each CPU's time went, and when, if a timeline is asked for
 //!           ── tlb       TLB shootdowns, by IPIs or by hardware broadcast
 //!           ── memory    bandwidth of memory controllers and of links between nodes (links)
 //!           ── blocks    clearing, using and translating memory, by block size
@@ -39,6 +39,7 @@ pub mod page_size;
 pub mod profile;
 pub mod storage;
 pub mod time;
+pub mod timeline;
 pub mod tlb;
 pub mod topology;
 pub mod wrong_value;
@@ -55,6 +56,7 @@ pub use page_size::PageSize;
 pub use profile::{Profile, ProfileError};
 pub use storage::{Device, Direction};
 pub use time::Time;
+pub use timeline::Timeline;
 pub use tlb::Flush;
 pub use topology::{Cpu, Distance, Node, Topology, TurnShares};
 pub use wrong_value::WrongValue;
@@ -153,7 +155,7 @@ impl<C: Category> Machine<C> {
     #[inline]
     pub fn charge(&mut self, cpu: Cpu, category: C, duration: Time) {
         let duration = self.in_turns(cpu, duration);
-        self.clocks[cpu.index()].charge(self.accounts.of(cpu), category, duration);
+        self.clocks[cpu.index()].charge(&mut self.accounts.of(cpu), category, duration);
     }
 
     /// `duration`, stretched if CPUs take turns.
@@ -166,13 +168,13 @@ impl<C: Category> Machine<C> {
     /// earlier time has no effect. The last handler may run past `until`.
     #[inline]
     pub fn wait_until(&mut self, cpu: Cpu, category: C, until: Time) {
-        self.clocks[cpu.index()].wait_until(self.accounts.of(cpu), category, until);
+        self.clocks[cpu.index()].wait_until(&mut self.accounts.of(cpu), category, until);
     }
 
     /// Sends `interrupt` to `target`, which handles it when its clock passes the arrival.
     #[inline]
     pub fn interrupt(&mut self, target: Cpu, interrupt: Interrupt<C>) {
-        self.clocks[target.index()].deliver(self.accounts.of(target), interrupt);
+        self.clocks[target.index()].deliver(&mut self.accounts.of(target), interrupt);
     }
 
     /// Lets `cpu` idle until `until`, interrupts apart. An earlier time has no effect.

@@ -28,6 +28,7 @@
 use crate::Machine;
 use crate::account::Category;
 use crate::time::Time;
+use crate::timeline::{LockId, Section};
 use crate::topology::Cpu;
 
 /// Statistics of a lock, over all CPUs.
@@ -73,9 +74,16 @@ pub struct SpinLock {
     before: Option<Cpu>,
     granted: Option<Granted>,
     statistics: LockStatistics,
+    /// Which of those with the same category of waiting, for a timeline.
+    number: Option<u32>,
 }
 
 impl SpinLock {
+    /// A lock that timelines show, by its number among those with the same category of waiting.
+    pub fn numbered(number: u32) -> SpinLock {
+        SpinLock { number: Some(number), ..SpinLock::default() }
+    }
+
     /// Whether the lock is held at `now`, as a trylock finds it.
     #[inline]
     pub fn is_held(&self, now: Time) -> bool {
@@ -179,8 +187,15 @@ impl SpinLock {
             // There is a gap before the next one, so it begins later than this one ends.
             later += 1;
         }
+        let from = machine.now(cpu);
         machine.charge(cpu, holding, hold);
-        self.insert(Run { from: granted.from, until: machine.now(cpu), owner: cpu });
+        let until = machine.now(cpu);
+        self.insert(Run { from: granted.from, until, owner: cpu });
+        if let (Some(number), Some(timeline)) = (self.number, machine.accounts.timeline()) {
+            let arrived = from.saturating_sub(granted.wait);
+            let id = LockId { waiting: waiting.index() as u32, number };
+            timeline.hold(id, Section { cpu, arrived, from, until });
+        }
         let s = &mut self.statistics;
         s.acquisitions += 1;
         s.contended += u64::from(granted.contended);

@@ -14,6 +14,8 @@ pub struct Time(u64);
 impl Time {
     /// The start of every simulation.
     pub const ZERO: Time = Time(0);
+    /// The shortest time.
+    pub const PICOSECOND: Time = Time(1);
     /// Later than any event.
     pub const NEVER: Time = Time(u64::MAX);
 

@@ -23,6 +23,7 @@ use crate::Machine;
 use crate::account::Category;
 use crate::interrupt::Interrupt;
 use crate::time::Time;
+use crate::timeline::Shootdown;
 use crate::topology::Cpu;
 
 /// What to flush.
@@ -67,6 +68,8 @@ impl<C: Category> Machine<C> {
         let Machine { clocks, accounts, busy, places, costs, .. } = self;
         let (start, here) = (clocks[initiator.index()].now, places[initiator.index()]);
         let (mut now, mut last) = (start, start);
+        let is_noted = accounts.timeline().is_some();
+        let mut noted = Vec::new();
         for place in places.iter().filter(|place| place.cpu != initiator && targets(place.cpu)) {
             // The call queue's line comes to the initiator; call data and acknowledgement go to the target
             // and back.
@@ -74,22 +77,32 @@ impl<C: Category> Machine<C> {
             now += line + costs.ipi_send + costs.ipi_trap;
             let own = &mut clocks[initiator.index()];
             if now >= own.next.arrival {
-                own.charge(accounts.of(initiator), initiating, now - own.now);
+                own.charge(&mut accounts.of(initiator), initiating, now - own.now);
                 now = own.now;
             }
-            let (clock, account) = (&mut clocks[place.cpu.index()], accounts.of(place.cpu));
+            let (clock, mut account) = (&mut clocks[place.cpu.index()], accounts.of(place.cpu));
             let busy = busy[place.cpu.index()];
             if !busy {
-                clock.settle(account, start);
+                clock.settle(&mut account, start);
             }
             let arrival = clock.arrival(busy, now, costs);
             let handler = costs.ipi_receive + work + line * 2;
             last = last.max(clock.handled(arrival, handler) + line);
+            if is_noted {
+                noted.push((place.cpu, arrival));
+            }
             let cost = if busy { handler + refill } else { handler };
-            clock.deliver(account, Interrupt { arrival, cost, category: interrupted });
+            clock.deliver(&mut account, Interrupt { arrival, cost, category: interrupted });
         }
         self.charge(initiator, initiating, now - self.now(initiator) + work);
         self.wait_until(initiator, initiating, last);
+        let until = self.now(initiator);
+        if let Some(timeline) = self.accounts.timeline()
+            && !noted.is_empty()
+        {
+            let category = initiating.index() as u32;
+            timeline.shoot_down(Shootdown { initiator, category, from: start, until, targets: noted });
+        }
     }
 
     /// What a flush takes on each CPU, and what a busy one loses afterwards.

@@ -21,5 +21,6 @@ pub mod number;
 pub mod page;
 mod scripts;
 pub mod series;
+pub mod timeline;
 
 pub use page::{Cell, Data, Page, Part, Section, Table, Tone};

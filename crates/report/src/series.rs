@@ -52,6 +52,16 @@ pub fn kind_of(name: &str) -> Kind {
 }
 
 impl Unit {
+    /// In words, of samples as they are.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Pages => "pages",
+            Unit::Mebibytes => "MiB",
+            Unit::Percent => "%",
+            Unit::Count => "",
+        }
+    }
+
     /// What is on the axis, and what samples are multiplied with.
     pub fn measure(self, page_bytes: u64) -> (Measure, f64) {
         match self {

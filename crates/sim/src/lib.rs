@@ -37,9 +37,11 @@ mod run;
 mod sched;
 pub mod socket;
 pub mod system;
+pub mod timeline;
 
 use crate::outcome::Outcome;
 use crate::progress::RunProgress;
+use crate::timeline::Shown;
 use machine::{Time, WrongValue};
 use mm::Decisions;
 use std::num::NonZeroU32;
@@ -61,6 +63,12 @@ pub fn run_validating(run: &Run, every: NonZeroU32) -> Result<Outcome, RunError>
     run.check_fit()?;
     let progress = &RunProgress::default();
     run_booted(&Boot { validate_every: Some(every), ..run.boot(progress)? }, run)
+}
+
+/// Makes a run and notes how it goes. The outcome is that of [`run`], with a timeline.
+pub fn run_with_timeline(run: &Run, shown: Shown, progress: &RunProgress) -> Result<Outcome, RunError> {
+    run.check_fit()?;
+    run_booted(&Boot { timeline: Some(shown), ..run.boot(progress)? }, run)
 }
 
 /// Makes a run and reports its virtual time in `progress`.

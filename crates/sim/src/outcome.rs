@@ -2,6 +2,7 @@
 //! Parquet are views of it.
 
 use crate::metric::{Metric, of_program};
+use crate::timeline::RunTimeline;
 use mm::Counters;
 use mm::huge_memory::stats::MthpStats;
 use schemars::JsonSchema;
@@ -114,6 +115,8 @@ pub struct Outcome {
     pub areas: Vec<AreaHeat>,
     /// Where several programs run, each of them.
     pub programs: Vec<ProgramOutcome>,
+    /// How it went, where that was asked for.
+    pub timeline: Option<RunTimeline>,
 }
 
 impl Outcome {

@@ -92,7 +92,17 @@ impl Run {
         let decisions = Decisions::default();
         let (machine, settings) = (&self.machine, &self.settings);
         let seed = self.seed;
-        Ok(Boot { features, decisions, batch, machine, settings, seed, progress, validate_every: None })
+        Ok(Boot {
+            features,
+            decisions,
+            batch,
+            machine,
+            settings,
+            seed,
+            progress,
+            validate_every: None,
+            timeline: None,
+        })
     }
 }
 

@@ -12,7 +12,8 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::progress::RunProgress;
-use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time};
+use crate::timeline::{RunTimeline, Shown};
+use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time, Timeline};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
 use mm::huge_memory::stats::MthpStats;
@@ -73,6 +74,8 @@ pub struct System {
     pub progress: RunProgress,
     /// When the memory manager's invariants are checked, if they are.
     pub(crate) validation: Option<Validation>,
+    /// What is noted in a timeline from when measuring begins, if anything.
+    pub(crate) shown: Option<Shown>,
 }
 
 /// Checks of the memory manager's invariants while it runs.
@@ -132,7 +135,9 @@ impl System {
     ) -> System {
         let (topology, costs) = (machine.topology(), machine.costs());
         let cpus = topology.cpus();
-        let lru = vec![LruLock::default(); cgroups * topology.nodes as usize];
+        let nodes = (0..topology.nodes).map(Node);
+        let lru =
+            (0..cgroups).flat_map(|memcg| nodes.clone().map(move |node| LruLock::of(memcg, node))).collect();
         let stat_interval = settings.stat_interval;
         let mm = MemoryManager::deciding_by(decisions, &topology, memory, features, settings, noise);
         let machine = Machine::new(topology, costs);
@@ -154,6 +159,7 @@ impl System {
             measured_from,
             progress: RunProgress::default(),
             validation: None,
+            shown: None,
         }
     }
 
@@ -350,6 +356,10 @@ impl System {
         self.denied = 0;
         self.samples.pcp_max = 0;
         self.samples.memory_max = 0;
+        if let Some(shown) = self.shown {
+            let timeline = Timeline::new(shown.window(time), self.machine.topology.cpus());
+            self.machine.accounts.begin_timeline(timeline);
+        }
     }
 
     /// Idles all CPUs for `seconds`, during which vmstat workers decay their pagesets.
@@ -431,6 +441,8 @@ impl System {
         outcome.mthp = self.mm.parts.address_spaces.mthp_stats().since(&self.measured_from.mthp);
         outcome.series = self.samples.series.clone();
         outcome.page_operations = self.mm.counters().page_operations();
+        let noted = self.machine.accounts.end_timeline();
+        outcome.timeline = noted.map(|noted| RunTimeline::new(self, noted, self.measured_from.time));
         if self.denied > 0 {
             outcome.notes.push(format!(
                 "page allocations that found no memory: {}; the workload went on with what it had",

@@ -101,7 +101,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let front = vec![charts(&runs[LONGEST])];
         let page = tables("Study equilibrium", front, &[("Scenarios and variants", &grid)]);
         let page = Page { lead: heading, verdict: words.collect(), ..page };
-        Ok(Contents { page, json: json::text(&view)?, conf: None })
+        Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })
 }
 

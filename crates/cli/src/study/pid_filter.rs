@@ -60,7 +60,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     files.write(|| {
         let page = tables("Study pid-filter", Vec::new(), &[("Against numa-base", &grid)]);
         let verdict = LEGEND.lines().map(String::from).collect();
-        Ok(Contents { page: Page { lead: heading, verdict, ..page }, json: json::text(&view)?, conf: None })
+        Ok(Contents {
+            page: Page { lead: heading, verdict, ..page },
+            json: json::text(&view)?,
+            own: Vec::new(),
+        })
     })
 }
 

@@ -76,7 +76,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let grids: Vec<(&str, &Grid)> = grids.iter().map(|(title, grid)| (*title, grid)).collect();
         let page = tables("Study reclaim", Vec::new(), &grids);
         let verdict = verdict.iter().cloned().chain(LEGEND.lines().map(String::from)).collect();
-        Ok(Contents { page: Page { lead: heading, verdict, ..page }, json: json::text(&view)?, conf: None })
+        Ok(Contents {
+            page: Page { lead: heading, verdict, ..page },
+            json: json::text(&view)?,
+            own: Vec::new(),
+        })
     })
 }
 

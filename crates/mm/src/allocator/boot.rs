@@ -27,7 +27,9 @@ impl PageAllocator {
         failslab: Injection,
     ) -> PageAllocator {
         let cpus = topology.cpus();
-        let zones: Vec<Zone> = memory.iter().map(|range| Zone::new(geometry, range, cpus)).collect();
+        let numbered = memory.iter().zip(0..);
+        let zones: Vec<Zone> =
+            numbered.map(|(range, number)| Zone::new(geometry, range, cpus, number)).collect();
         let nodes: Vec<Node> = (0..topology.nodes).map(Node).collect();
         let own_zones: Vec<Vec<usize>> = nodes
             .iter()

@@ -86,7 +86,7 @@ pub struct Zone {
 impl Zone {
     /// A zone after boot, with the memmap behind the free pages. Watermarks are unset, pagesets too until
     /// [`Zone::configure_pagesets`].
-    pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize) -> Zone {
+    pub fn new(geometry: Geometry, range: &MemoryRange, cpus: usize, number: u32) -> Zone {
         let MemoryRange { node, kind, spanned, present, managed, free, memmap } = range.clone();
         let end = if memmap.is_empty() { free.end } else { memmap.end };
         let buddy = Buddy::new(geometry, free, end);
@@ -100,7 +100,7 @@ impl Zone {
             memmap,
             nr_free: buddy.free_pages() as i64,
             buddy,
-            lock: SpinLock::default(),
+            lock: SpinLock::numbered(number),
             pagesets: vec![pageset; cpus],
             pressure: ZonePressure::default(),
             boosted: false,

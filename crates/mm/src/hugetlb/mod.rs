@@ -84,7 +84,7 @@ impl HugetlbPools {
     pub(crate) fn new(memory: &[MemoryRange], nodes: u8, random: Pcg64Mcg) -> HugetlbPools {
         HugetlbPools {
             hstates: ORDERS.iter().map(|&order| Hstate::new(order, nodes)).collect(),
-            lock: SpinLock::default(),
+            lock: SpinLock::numbered(0),
             vmemmap: Vmemmap::new(memory),
             deferred: Vec::new(),
             optimize_key: 0,

@@ -2,18 +2,29 @@
 
 use crate::account::Category;
 use crate::on_cpu::OnCpu;
-use machine::{SpinLock, Time};
+use machine::topology::MAX_NODES;
+use machine::{Node, SpinLock, Time};
 
 /// Pages that unmapping frees at a time (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
 pub const FREE_BATCH: usize = 32;
 
 /// The lock of the LRU lists of one memory cgroup on one node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LruLock {
     pub lock: SpinLock,
 }
 
 impl LruLock {
+    /// The lock of a memory cgroup on a node.
+    pub fn of(memcg: usize, node: Node) -> LruLock {
+        LruLock { lock: SpinLock::numbered(memcg as u32 * u32::from(MAX_NODES) + u32::from(node.0)) }
+    }
+
+    /// The memory cgroup and the node of a lock's number.
+    pub fn place(number: u32) -> (u32, Node) {
+        (number / u32::from(MAX_NODES), Node((number % u32::from(MAX_NODES)) as u8))
+    }
+
     /// Holds the lock for as long as it takes to add `pages` pages to a list or to remove them. Their `struct
     /// page`s are in this CPU's cache, which has just touched them.
     pub fn move_pages(&mut self, on: &mut OnCpu, pages: usize) {

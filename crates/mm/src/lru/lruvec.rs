@@ -306,7 +306,7 @@ pub fn type_of(flags: FolioFlags) -> LruType {
 impl Lruvec {
     pub(crate) fn new(folios: &mut Folios, memcg: Memcg, node: Node) -> Lruvec {
         Lruvec {
-            lock: LruLock::default(),
+            lock: LruLock::of(memcg.index(), node),
             memcg,
             node,
             lists: std::array::from_fn(|_| folios.new_list()),

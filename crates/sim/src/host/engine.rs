@@ -197,7 +197,7 @@ impl<'s> Host<'s> {
     }
 
     /// Starts measuring; what was before was warming up.
-    pub fn start_measuring(&mut self, system: &System) {
+    pub fn start_measuring(&mut self, system: &mut System) {
         self.io.start_measuring();
         self.reports.start_measuring(system);
         self.pools.start_measuring();

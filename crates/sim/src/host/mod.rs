@@ -418,7 +418,7 @@ pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError>
     let warm = booted + milliseconds(spec.warm_milliseconds);
     host.run_until(&mut system, booted..warm);
     system.start_measuring(warm);
-    host.start_measuring(&system);
+    host.start_measuring(&mut system);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
     host.outcome(&mut system, warm..end)
 }

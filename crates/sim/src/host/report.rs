@@ -140,7 +140,12 @@ impl Reports {
     }
 
     /// Forgets what was before.
-    pub fn start_measuring(&mut self, system: &System) {
+    pub fn start_measuring(&mut self, system: &mut System) {
+        if let Some(timeline) = system.machine.accounts.timeline() {
+            for (cpu, &payer) in timeline.cpus().zip(&self.payers) {
+                timeline.switch(cpu, self.place(payer) as u32);
+            }
+        }
         for (cpu, settled) in system.machine.topology.all_cpus().zip(&mut self.settled) {
             for (&category, settled) in Category::ALL.iter().zip(settled) {
                 *settled = system.machine.accounts.spent(cpu, category);
@@ -202,10 +207,21 @@ impl Reports {
 
     /// Says whose time the time of `cpu` is from now on.
     #[inline]
-    pub fn switch(&mut self, system: &System, cpu: Cpu, payer: Payer) {
+    pub fn switch(&mut self, system: &mut System, cpu: Cpu, payer: Payer) {
         let before = std::mem::replace(&mut self.payers[cpu.index()], payer);
         if before != payer {
             self.settle(system, cpu, before);
+            if let Some(timeline) = system.machine.accounts.timeline() {
+                timeline.switch(cpu, self.place(payer) as u32);
+            }
+        }
+    }
+
+    /// Which of all reports is that of a payer.
+    fn place(&self, payer: Payer) -> usize {
+        match payer {
+            Payer::Program(program) => self.of_program[program],
+            Payer::Kernel(work) => self.all.len() - KernelWork::NAMES.len() + work as usize,
         }
     }
 
@@ -218,11 +234,8 @@ impl Reports {
 
     /// Adds what `cpu` has done since the last call to the payer's time.
     fn settle(&mut self, system: &System, cpu: Cpu, payer: Payer) {
-        let first_of_kernel = self.all.len() - KernelWork::NAMES.len();
-        let report = &mut self.all[match payer {
-            Payer::Program(program) => self.of_program[program],
-            Payer::Kernel(work) => first_of_kernel + work as usize,
-        }];
+        let place = self.place(payer);
+        let report = &mut self.all[place];
         let places = self.settled[cpu.index()].iter_mut().zip(&mut report.spent);
         for (&category, (settled, spent)) in Category::ALL.iter().zip(places) {
             let now = system.machine.accounts.spent(cpu, category);
@@ -252,6 +265,9 @@ impl Reports {
         outcome.set(metric::USER_TIME, spent(&all, &is_user));
         outcome.set(metric::SYSTEM_TIME, spent(&all, &|category| !is_user(category)));
         self.all.iter().for_each(|report| outcome.add_program(report.outcome(seconds)));
+        if let Some(timeline) = &mut outcome.timeline {
+            timeline.tasks = self.all.iter().map(|report| report.name.clone()).collect();
+        }
     }
 }
 

@@ -1,0 +1,173 @@
+//! `-o FILE.pftrace`: a timeline of the runs that a command made, for Perfetto.
+//!
+//! ```text
+//!   records ─► each run again, noting what its CPUs do when ─► report::timeline ─► one trace, a process group for each
+//! ```
+//!
+//! Results do not have what a timeline shows, so the runs are made again; they come out the same, as every run does.
+
+use crate::failure::Failure;
+use crate::files::{Ending, FileArguments, Files};
+use crate::progress::{self, Lines};
+use crate::terminal;
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use lab::results::Record;
+use machine::Time;
+use rayon::prelude::*;
+use sim::progress::RunProgress;
+use sim::timeline::Shown;
+use sim::{Run, RunError, Workload};
+use std::fmt::Write;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Slices that all runs of a trace have at most, as far as the resolution settles it: 40 MB, at 50 bytes each.
+const SLICES: u64 = 800_000;
+/// What is shorter than this is never of interest by itself: a page fault takes a microsecond.
+const FINEST: Time = Time::from_nanoseconds(1_000);
+
+/// The options of commands that make timelines.
+#[derive(clap::Args)]
+pub struct TimelineArguments {
+    /// What -o FILE.pftrace, a timeline for Perfetto, shows: seconds of virtual time from where measuring begins, such as 0.5..0.6;
+    /// the shorter, the finer [default: all that is measured]
+    #[arg(long, value_name = "FROM..TO", requires = "output")]
+    timeline: Option<Span>,
+}
+
+/// A span of virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    from: Time,
+    until: Time,
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let second = |text: &str| {
+            let number = text.trim().parse::<f64>().ok();
+            number.filter(|number| (0.0..=1e6).contains(number)).map(Time::from_seconds)
+        };
+        let ends = text.split_once("..").and_then(|(from, until)| Some((second(from)?, second(until)?)));
+        match ends {
+            Some((from, until)) if from < until => Ok(Span { from, until }),
+            _ => {
+                Err("expected two numbers of seconds with .. between, the smaller first, such as 0.5..0.6"
+                    .into())
+            }
+        }
+    }
+}
+
+impl TimelineArguments {
+    /// Checks names of files as [`FileArguments::check`] does, and that a timeline can be made of these runs if it is asked for.
+    pub fn check(&self, files: &FileArguments, runs: &[Run]) -> Result<Files, Failure> {
+        let files = files.check(Ending::RUNS)?;
+        match (files.want(Ending::Pftrace), self.timeline) {
+            (true, _) => runs.iter().try_for_each(check)?,
+            (false, Some(_)) => {
+                return Err(Failure::input(
+                    "--timeline: it says what -o FILE.pftrace shows, which is not given",
+                ));
+            }
+            (false, None) => {}
+        }
+        Ok(files)
+    }
+
+    /// Makes the runs of records again and returns their trace, if `files` want one.
+    pub fn trace(&self, files: &Files, records: &[&Record], jobs: usize) -> Result<Vec<u8>, Failure> {
+        if !files.want(Ending::Pftrace) {
+            return Ok(Vec::new());
+        }
+        let bar = bar_of(records.len())?;
+        let lines = Lines::of(&bar, |bar| format!("timeline: {}, left {}", progress::runs(bar), left(bar)));
+        let resolution = self.resolution(records);
+        let (from, until) = self.timeline.map_or((Time::ZERO, Time::NEVER), |span| (span.from, span.until));
+        let shown = Shown { from, until, resolution };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().context("threads")?;
+        let again = |record: &&Record| {
+            let outcome = sim::run_with_timeline(&record.run, shown, &RunProgress::default())?;
+            bar.inc(1);
+            Ok((title(record), outcome))
+        };
+        let made: Result<Vec<_>, RunError> = pool.install(|| records.par_iter().map(again).collect());
+        drop(lines);
+        bar.finish_and_clear();
+        let made = made.map_err(|error| Failure::input(error.to_string()))?;
+        if self.timeline.is_some_and(|span| records.iter().all(|of| span.from.seconds() > of.virtual_seconds))
+        {
+            terminal::say(format_args!("note: --timeline begins after the runs have ended: it is empty"));
+        }
+        terminal::say(format_args!("timeline: what is shorter than {resolution} is put together"));
+        Ok(report::timeline::trace(made.iter().map(|(title, outcome)| (title.clone(), outcome))))
+    }
+
+    /// So fine that there are at most [`SLICES`].
+    fn resolution(&self, records: &[&Record]) -> Time {
+        let cpu_time = |record: &&Record| {
+            let measured = Time::from_seconds(record.virtual_seconds);
+            let span = self.timeline.unwrap_or(Span { from: Time::ZERO, until: measured });
+            let shown = span.until.min(measured).saturating_sub(span.from);
+            shown * record.run.machine.topology().cpus() as u64
+        };
+        // A CPU has at most two slices in the resolution's time.
+        records.iter().map(cpu_time).sum::<Time>().fraction(2, SLICES).max(FINEST)
+    }
+}
+
+/// A bar of so many runs.
+fn bar_of(runs: usize) -> Result<ProgressBar, Failure> {
+    let template = "timeline: {bar:12} {pos}/{len} runs, real {elapsed}, left {left}";
+    let style = ProgressStyle::with_template(template).context("the progress bar's template")?;
+    let left = |state: &ProgressState, out: &mut dyn Write| {
+        let runs = state.len().unwrap_or_default();
+        let _ = write!(out, "{}", progress::left(state.elapsed(), 0, state.pos(), runs));
+    };
+    let bar = ProgressBar::new(runs as u64).with_style(style.with_key("left", left));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
+}
+
+/// The time that the runs of `bar` still take.
+fn left(bar: &ProgressBar) -> String {
+    progress::left(bar.elapsed(), 0, bar.position(), bar.length().unwrap_or_default())
+}
+
+/// Refuses what no timeline can be made of.
+fn check(run: &Run) -> Result<(), Failure> {
+    let why = match &run.workload {
+        _ if run.tree.is_some() => {
+            format!("{}: a kernel tree runs in a process of its own, and has no timeline", run.variant)
+        }
+        Workload::LongRunning(_) => {
+            "a workload of kind long-running counts turnovers of memory instead of time, and has no timeline"
+                .into()
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::input(format!("-o FILE.pftrace: {why}")))
+}
+
+/// What the process group of a run is called.
+fn title(record: &Record) -> String {
+    let settings = record.run.settings.iter().map(|(name, value)| format!(", {name} = {value}"));
+    format!("{}, seed {}{}", record.run.variant, record.run.seed, settings.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_two_numbers_in_order() {
+        let of = |text: &str| text.parse::<Span>().map(|span| [span.from, span.until].map(Time::seconds));
+        assert_eq!(of("0.5..0.6"), Ok([0.5, 0.6]));
+        for wrong in ["", "1", "1..", "..1", "2..1", "1..1", "-1..1", "0..NaN", "0..1e9", "a..b"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The messages of Perfetto's trace format that a timeline needs, with the numbers of their fields (perfetto.dev,
+//! protos/perfetto/trace/perfetto_trace.proto).
+
+use prost::{Enumeration, Message};
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    pub packet: Vec<TracePacket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacket {
+    /// Nanoseconds.
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, tag = "10")]
+    pub trusted_packet_sequence_id: u32,
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    #[prost(uint32, tag = "13")]
+    pub sequence_flags: u32,
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackDescriptor {
+    #[prost(uint64, tag = "1")]
+    pub uuid: u64,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+    #[prost(enumeration = "ChildOrdering", tag = "11")]
+    pub child_ordering: i32,
+    #[prost(int32, tag = "12")]
+    pub sibling_order_rank: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessDescriptor {
+    #[prost(int32, tag = "1")]
+    pub pid: i32,
+    #[prost(string, tag = "6")]
+    pub process_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CounterDescriptor {
+    #[prost(string, tag = "6")]
+    pub unit_name: String,
+}
+
+/// How the tracks below a track are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+pub enum ChildOrdering {
+    Unknown = 0,
+    /// By `sibling_order_rank`.
+    Explicit = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    #[prost(enumeration = "EventType", tag = "9")]
+    pub r#type: i32,
+    #[prost(uint64, tag = "10")]
+    pub name_iid: u64,
+    #[prost(uint64, tag = "11")]
+    pub track_uuid: u64,
+    #[prost(double, optional, tag = "44")]
+    pub double_counter_value: Option<f64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub terminating_flow_ids: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+pub enum EventType {
+    Unspecified = 0,
+    SliceBegin = 1,
+    SliceEnd = 2,
+    Instant = 3,
+    Counter = 4,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DebugAnnotation {
+    #[prost(uint64, tag = "1")]
+    pub name_iid: u64,
+    #[prost(uint64, tag = "3")]
+    pub uint_value: u64,
+}
+
+/// Names that events give by number.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedData {
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<Name>,
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<Name>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Name {
+    #[prost(uint64, tag = "1")]
+    pub iid: u64,
+    #[prost(string, tag = "2")]
+    pub name: String,
+}
