@@ -112,8 +112,11 @@ class Sweep(Answer):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """What to set, by setting; empty if the default is best."""
-        return {one["key"]: one["value"] for one in self.document["recommendation"]["chosen"]}
+        """What to set, by setting; empty if the default is to stay."""
+        recommendation = self.document["recommendation"]
+        if recommendation["verdict"] != "set":
+            return {}
+        return {one["key"]: one["value"] for one in recommendation["chosen"]}
 
 
 class Curves(Answer):

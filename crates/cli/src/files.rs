@@ -146,6 +146,11 @@ pub struct Contents {
 }
 
 impl Files {
+    /// Whether no file is asked for.
+    pub fn are_none(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Whether a file of this ending is asked for.
     pub fn want(&self, ending: Ending) -> bool {
         self.files.iter().any(|(wanted, _)| *wanted == ending)
@@ -153,7 +158,7 @@ impl Files {
 
     /// Writes all files of what `contents` makes, which is not asked if there are none.
     pub fn write(&self, contents: impl FnOnce() -> Result<Contents, Failure>) -> Result<(), Failure> {
-        if self.files.is_empty() {
+        if self.are_none() {
             return Ok(());
         }
         let contents = contents()?;

@@ -165,8 +165,12 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     total.say(&arguments.sweep.results);
     let Some(answer) = answer else {
         terminal::say(
-            "this shard is complete; the same command without --shard ends in the answer once all are",
+            "this shard has made its runs of this stage. Start it again when the others have made theirs: a later stage takes what \
+             they found. Without --shard the same command makes what is missing and ends in the answer",
         );
+        if !files.are_none() {
+            terminal::say("note: there is no answer yet, so nothing was written to the files of -o");
+        }
         return Ok(());
     };
     let view = View { results: arguments.sweep.results.display().to_string(), answer: &answer };

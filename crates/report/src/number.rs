@@ -67,11 +67,15 @@ pub fn quantity(value: f64, metric: &Metric) -> String {
 
 /// A metric's name in tables, with its unit where [`quantity`] prints none and the name does not say it.
 pub fn title(metric: &Metric) -> String {
-    let has_unit = quantity(1.0, metric).contains(|c: char| c.is_alphabetic() || c == '%');
-    match has_unit || metric.label.contains(metric.unit) {
+    match has_unit(metric) || metric.label.contains(metric.unit) {
         true => metric.label.into(),
         false => format!("{} ({})", metric.label, metric.unit),
     }
+}
+
+/// Whether [`quantity`] prints a unit.
+fn has_unit(metric: &Metric) -> bool {
+    quantity(1.0, metric).contains(|c: char| c.is_alphabetic() || c == '%')
 }
 
 fn spaced(suffix: &str) -> String {
@@ -151,7 +155,9 @@ impl Told {
                 let reach = interval_in_percent.and_then(|interval| reach(100.0 * (ratio - 1.0), interval));
                 Told { value, reach, interval }
             }
-            (unit, _) => {
+            (unit, ratio) => {
+                // Of nothing there is no ratio.
+                let unit = unit.or((ratio.is_none() && has_unit(metric)).then_some(metric.unit));
                 let (value, interval) = change(by, unit, "");
                 let reach = by.difference_interval.and_then(|interval| reach(by.difference, interval));
                 Told { value, reach, interval }

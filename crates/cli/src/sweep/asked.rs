@@ -161,11 +161,15 @@ fn goals(minimize: &[String], maximize: &[String]) -> Result<Vec<Goal>, SweepErr
         names.iter().map(|name| Goal::parse(name.trim(), direction)).collect::<Result<Vec<_>, _>>()
     };
     let goals = [of(minimize, Direction::Minimize)?, of(maximize, Direction::Maximize)?].concat();
-    let both = minimize.iter().find(|name| maximize.iter().any(|other| other.trim() == name.trim()));
-    match both {
-        Some(metric) => Err(SweepError::OpposedGoals { metric: metric.trim().into() }),
-        None => Ok(goals),
-    }
+    let repeated = goals.iter().enumerate().find_map(|(at, goal)| {
+        let before = goals[..at].iter().find(|other| other.name() == goal.name())?;
+        let metric = goal.name().to_string();
+        Some(match before == goal {
+            true => SweepError::RepeatedGoal { metric },
+            false => SweepError::OpposedGoals { metric },
+        })
+    });
+    repeated.map_or(Ok(goals), Err)
 }
 
 fn constraints(texts: &[String]) -> Result<Vec<Constraint>, SweepError> {

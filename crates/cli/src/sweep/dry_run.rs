@@ -62,7 +62,7 @@ fn try_out(sweep: &Sweep, planned: &[Planned], arguments: &Arguments) -> Result<
 
 fn render(sweep: &Sweep, planned: &[Planned], arguments: &Arguments, tried: &Tried, known: usize) -> String {
     let jobs = arguments.sweep.jobs();
-    let mut grid = Grid::new(&["stage", "runs at most", "time at most"]);
+    let mut grid = Grid::new(&["stage", "runs at most", "time, about"]);
     let mut all = 0.0;
     for Planned { stage, tasks, runs } in planned {
         let took = |task: &Task| tried.get(&(task.member, task.time)).copied().unwrap_or_default().seconds;
@@ -86,7 +86,9 @@ fn render(sweep: &Sweep, planned: &[Planned], arguments: &Arguments, tried: &Tri
         grid.render()
     );
     let most = tried.values().filter_map(|took| took.mib).max();
-    text += &format!("{known} runs of the first stage are there already. With {jobs} jobs");
+    text += &format!(
+        "Runs of the first stage that are there already: {known}. With {jobs} jobs on as many free CPUs"
+    );
     text += &most.map_or("".into(), |mib| format!(" it takes up to {} MiB of memory", mib * jobs as u64));
     text += ".\nKnown from one run of each:";
     for ((member, time), took) in tried {

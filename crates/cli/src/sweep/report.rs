@@ -2,9 +2,9 @@
 
 use crate::compare::tone_of;
 use crate::files::tables;
-use crate::number::{change, number, percent, quantity};
+use crate::number::{Told, change, number, percent, quantity};
 use crate::run::title;
-use crate::table::{Entry, Grid, Tone};
+use crate::table::{Entry, Grid, Tone, folded, terminal_width};
 use lab::statistics::Change;
 use lab::sweep::goals::Measure;
 use lab::sweep::{
@@ -15,15 +15,16 @@ use report::chart::{self, Axis, Chart, Drawing, Scale, Span, Spans};
 use report::{Data, Page, Part, Section};
 use sim::metric::Metric;
 
+/// How one of several points is chosen that no other beats.
+const RULE: &str = "Of those with * that keep the constraints the choice is the one with the largest part of the best gain of each goal, in \
+                    the goal where its part is least; goals in which nothing gains do not count.";
 /// How many points are shown.
 const POINTS: usize = 8;
-/// Gains and losses from here on are told as how many times as much there is.
-const MOST: f64 = 10.0;
-
 /// The answer as text.
 pub fn render(answer: &Answer) -> String {
     let of = &answer.recommendation;
-    let mut text = format!("{}\n\n{}", verdict(answer), fleet(answer));
+    let width = terminal_width().unwrap_or(usize::MAX);
+    let mut text = format!("{}\n\n{}", folded(&verdict(answer), width), fleet(answer));
     if !of.goals.is_empty() {
         text += &format!(
             "\n\nWhat {} does, {}:\n\n",
@@ -34,9 +35,16 @@ pub fn render(answer: &Answer) -> String {
             }
         );
         text += &gains(answer).render();
-        if let Some(grid) = constraints(of) {
-            text += &format!("\n\nConstraints, on the same seeds:\n\n{}", grid.render());
-        }
+    }
+    if let Some(grid) = constraints(of) {
+        let title = if of.goals.is_empty() {
+            "Constraints, of the nearest point"
+        } else {
+            "Constraints, on the same seeds"
+        };
+        text += &format!("\n\n{title}:\n\n{}", grid.render());
+    }
+    if !of.goals.is_empty() {
         text += &format!("\n\n{}", costs(of));
     }
     text += &format!(
@@ -44,18 +52,19 @@ pub fn render(answer: &Answer) -> String {
         answer.points.len(),
         effects(answer).render()
     );
-    let negligible: Vec<&str> = answer
-        .effects
-        .iter()
-        .filter(|effect| effect.hardly_matters)
-        .map(|effect| effect.key.as_str())
-        .collect();
-    if !negligible.is_empty() {
-        text += &format!("\n{} hardly matters here: leave it at its default.", negligible.join(", "));
+    match &answer.negligible()[..] {
+        [] => {}
+        [one] => text += &format!("\n{one} hardly matters here: leave it at its default."),
+        several => {
+            text += &format!("\n{} hardly matter here: leave them at their defaults.", several.join(", "))
+        }
     }
-    text += &format!("\n\n{}\n\n{}", points_title(answer), points(answer).render());
-    if !of.chosen.is_empty() {
-        text += &format!("\n\n{}", on_real_machine(answer));
+    text += &format!("\n\n{}\n\n{}", points_title(answer), points(answer, POINTS).render());
+    if answer.goals.len() > 1 {
+        text += &format!("\n{}", folded(RULE, width));
+    }
+    if !of.trials.is_empty() && of.chosen.iter().any(on_machine::Chosen::is_setting) {
+        text += &format!("\n\n{}", on_real_machine(answer, width));
     }
     text
 }
@@ -63,14 +72,12 @@ pub fn render(answer: &Answer) -> String {
 /// The answer as a page.
 pub fn page(answer: &Answer) -> Page {
     let of = &answer.recommendation;
-    let (gains, effects, points) = (gains(answer), effects(answer), points(answer));
+    let (gains, effects, points) = (gains(answer), effects(answer), points(answer, usize::MAX));
     let (constraints, costs) = (constraints(of), costs_table(of));
-    let mut front = vec![Section {
-        title: "How much of the differences each setting makes".into(),
-        parts: vec![Part::Chart(shares(answer))],
-    }];
-    if !of.chosen.is_empty() {
-        let code = Part::Code { title: "Commands".into(), text: on_real_machine(answer) };
+    let chart = if answer.keys.len() == 1 { by_value(answer) } else { shares(answer) };
+    let mut front = vec![Section { title: chart.title.clone(), parts: vec![Part::Chart(chart)] }];
+    if !of.trials.is_empty() && of.chosen.iter().any(on_machine::Chosen::is_setting) {
+        let code = Part::Code { title: "Commands".into(), text: on_real_machine(answer, usize::MAX) };
         front.push(Section { title: "On a real machine".into(), parts: vec![code] });
     }
     let mut grids = vec![("All points", &points), ("What the choice does", &gains)];
@@ -97,8 +104,35 @@ fn all_points(answer: &Answer) -> Data {
     data
 }
 
+/// The gain of the first goal by the values of the only key.
+fn by_value(answer: &Answer) -> Chart {
+    let is_relative = answer.measures[0] == Measure::Relative;
+    let scale = if is_relative { 100.0 } else { 1.0 };
+    let span = |point: &PointResult| Span {
+        name: point.values.values().cloned().collect(),
+        mean: scale * point.gains[0],
+        interval: None,
+        label: told(answer, 0, point.gains[0]),
+    };
+    let goal = &answer.goals[0];
+    let axis = Axis {
+        title: format!("gain ({goal})"),
+        measure: if is_relative { chart::Measure::Percent } else { chart::Measure::Number },
+        scale: Scale::Linear,
+    };
+    Chart {
+        title: format!("Gain by {}", answer.keys.join(", ")),
+        caption: format!(
+            "The mean gain of each value against the default over {} seeds that chose; to the right is better ({goal}).",
+            answer.seeds
+        ),
+        drawing: Drawing::Spans(Spans { axis, spans: answer.points.iter().map(span).collect() }),
+    }
+}
+
 /// The share of the variance that each setting makes alone.
 fn shares(answer: &Answer) -> Chart {
+    let first = answer.goals.first();
     let span = |effect: &Effect| Span {
         name: effect.key.clone(),
         mean: 100.0 * effect.main,
@@ -111,12 +145,16 @@ fn shares(answer: &Answer) -> Chart {
         scale: Scale::Linear,
     };
     Chart {
-        title: "Which settings matter".into(),
+        title: "How much of the differences each setting makes".into(),
         caption: format!(
-            "Part of the variance of the goal over {} points that each setting makes by itself.",
+            "Part of the variance of the first goal ({}) over {} points that each setting makes by itself.",
+            first.map_or("", String::as_str),
             answer.points.len()
         ),
-        drawing: Drawing::Spans(Spans { axis, spans: answer.effects.iter().map(span).collect() }),
+        drawing: Drawing::Spans(Spans {
+            axis,
+            spans: answer.effects.iter().filter(|effect| Some(&effect.goal) == first).map(span).collect(),
+        }),
     }
 }
 
@@ -127,22 +165,56 @@ fn chosen(of: &Recommendation) -> String {
     pairs.join(", ")
 }
 
-/// A change with its interval, in a line.
-fn in_a_line(of: &Change, unit: Option<&str>) -> String {
-    match change(of, unit, "") {
-        (value, Some(interval)) => format!("{value} {interval}"),
-        (value, None) => value,
-    }
+/// The change of a metric with its interval, in a line.
+fn in_a_line(of: &Change, metric: &Metric) -> String {
+    Told::of(of, metric).in_a_sentence()
 }
 
 /// The change of the fleet in a goal.
 fn of_goal(goal: &GoalResult) -> String {
-    let metric = goal.members.first().map(|member| member.metric);
-    let unit = match goal.measure {
-        Measure::Relative => None,
-        Measure::Difference => metric.map(|metric| metric.unit_of_change().unwrap_or(metric.unit)),
+    let told = match (goal.members.first(), goal.measure) {
+        (Some(member), Measure::Relative) => in_a_line(&goal.change, &member.metric),
+        (Some(MemberResult { metric, .. }), Measure::Difference) => {
+            let unit = metric.unit_of_change().unwrap_or(metric.unit);
+            match change(&goal.change, Some(unit), "") {
+                (value, Some(interval)) if !is_exact(&goal.change) => format!("{value} {interval}"),
+                (value, _) => value,
+            }
+        }
+        (None, _) => String::new(),
     };
-    format!("{} {}", label(goal), in_a_line(&goal.change, unit))
+    match goal.holds {
+        Holds::Same => format!("{} as before", label(goal)),
+        _ => format!("{} {told}", label(goal)),
+    }
+}
+
+/// Whether every seed gave the same change.
+fn is_exact(of: &Change) -> bool {
+    of.difference_interval.is_some_and(|interval| interval.low == interval.high)
+}
+
+/// The metric of a goal, unless each member has its own.
+fn metric_of(goal: &str) -> Option<Metric> {
+    Metric::find(changed(goal))
+}
+
+/// A mean gain in a goal, told as the change of the metric.
+fn told(answer: &Answer, goal: usize, gain: f64) -> String {
+    let name = &answer.goals[goal];
+    let difference = if name.starts_with("minimize ") { -gain } else { gain };
+    let sign = if difference > 0.0 { "+" } else { "" };
+    match (metric_of(name), answer.measures[goal]) {
+        _ if difference == 0.0 => "=".into(),
+        (Some(metric), Measure::Difference) => format!("{sign}{}", quantity(difference, &metric)),
+        (Some(metric), Measure::Relative) => {
+            let ratio = Some(1.0 + difference);
+            let of =
+                Change { difference, difference_interval: None, ratio, ratio_interval: None, p_value: None };
+            Told::of(&of, &metric).value
+        }
+        (None, _) => format!("{sign}{}", percent(difference)),
+    }
 }
 
 /// What the change of a goal is of.
@@ -159,17 +231,29 @@ fn verdict(answer: &Answer) -> String {
     let goals = of.goals.iter().map(of_goal).collect::<Vec<_>>().join("; ");
     let seeds = match answer.is_one_recording {
         true => "of the only recording that there is: what chance makes of it is not known".into(),
+        false if of.goals.iter().all(|goal| is_exact(&goal.change)) => {
+            format!("{} seeds that did not choose it, all the same", answer.held_out)
+        }
         false => format!("95 % interval, {} seeds that did not choose it", answer.held_out),
     };
     let best =
         || format!("The best of {} points, {}, comes to {goals} ({seeds})", answer.points.len(), chosen(of));
+    let set = if of.chosen.iter().any(on_machine::Chosen::is_setting) { "Set" } else { "Best is" };
     match of.why {
-        Why::Gains => format!("Set {}: {goals} ({seeds}).", chosen(of)),
+        Why::Gains => format!("{set} {}: {goals} ({seeds}).", chosen(of)),
         Why::KeepsConstraints => {
             let keeps = "it keeps the constraints, which the default does not";
-            format!("Set {}: {keeps}; {goals} ({seeds}).{}", chosen(of), losers(&of.goals))
+            format!("{set} {}: {keeps}; {goals} ({seeds}).{}", chosen(of), losers(&of.goals))
         }
-        Why::NoneAllowed => "Keep the default: no point keeps all constraints.".into(),
+        Why::NoneAllowed => {
+            let keeps = of.constraints.iter().all(|of| !of.was_broken);
+            let default = if keeps { "; the default does" } else { ", nor does the default" };
+            let nearest = match of.chosen.is_empty() {
+                true => "It is nearest to them".into(),
+                false => format!("Nearest to them is {}", chosen(of)),
+            };
+            format!("Keep the default: no point keeps all constraints{default}. {nearest}.")
+        }
         Why::NoneBetter => {
             let all = answer.points.len();
             let over = match answer.is_one_recording {
@@ -201,7 +285,7 @@ fn verdict(answer: &Answer) -> String {
 fn losers(goals: &[GoalResult]) -> String {
     let members = goals.iter().flat_map(|goal| &goal.members);
     let losing = members.filter(|member| member.holds == Holds::Worse).map(|of| {
-        let change = in_a_line(&of.change, of.metric.unit_of_change());
+        let change = in_a_line(&of.change, &of.metric);
         format!("{}: {} {change}", of.member, of.metric.label)
     });
     let losing: Vec<String> = losing.collect();
@@ -245,7 +329,7 @@ fn gains(answer: &Answer) -> Grid {
                 Holds::Worse => Tone::Bad,
                 Holds::Negligible | Holds::Unclear | Holds::Same => Tone::Plain,
             };
-            let text = in_a_line(change, metric.unit_of_change());
+            let text = in_a_line(change, metric);
             grid.row([
                 Entry::from(member.as_str()),
                 title(metric).into(),
@@ -265,7 +349,7 @@ fn constraints(of: &Recommendation) -> Option<Grid> {
         words: vec![4],
         ..Grid::new(&["constraint", "workload", "default", "chosen", ""])
     };
-    for ConstraintResult { constraint, member, metric, default, value, kept } in &of.constraints {
+    for ConstraintResult { constraint, member, metric, default, value, kept, .. } in &of.constraints {
         let (text, tone) = if *kept { ("kept", Tone::Good) } else { ("broken", Tone::Bad) };
         grid.row([
             Entry::from(constraint.as_str()),
@@ -289,7 +373,7 @@ fn costs(of: &Recommendation) -> String {
 fn costs_table(of: &Recommendation) -> Option<Grid> {
     let mut grid = Grid { more_labels: 1, ..Grid::new(&["workload", "gets worse", "change"]) };
     for Cost { member, metric, change, .. } in &of.costs {
-        let text = in_a_line(change, metric.unit_of_change());
+        let text = in_a_line(change, metric);
         let tone = tone_of(metric, change.difference);
         grid.row([Entry::from(member.as_str()), title(metric).into(), Entry { text, tone }]);
     }
@@ -297,58 +381,71 @@ fn costs_table(of: &Recommendation) -> Option<Grid> {
 }
 
 fn effects(answer: &Answer) -> Grid {
-    let mut grid = Grid::new(&["setting", "default", "range of means", "share alone", "with others"]);
-    let relative = answer.recommendation.goals.first().is_none_or(|goal| goal.measure == Measure::Relative);
-    for Effect { key, range, main, total, .. } in &answer.effects {
-        grid.row([
+    let several = answer.goals.len() > 1;
+    let mut header = vec!["setting", "goal", "default", "range of means", "share alone", "with others"];
+    if !several {
+        header.remove(1);
+    }
+    let mut grid = Grid { more_labels: usize::from(several), ..Grid::new(&header) };
+    for Effect { key, goal, range, main, total, .. } in &answer.effects {
+        let at = answer.goals.iter().position(|of| of == goal).unwrap_or_default();
+        let default = answer.defaults.get(key).cloned().unwrap_or("-".into());
+        let range = match (answer.measures[at], metric_of(goal)) {
+            (Measure::Relative, _) => percent(*range),
+            (Measure::Difference, Some(metric)) => quantity(*range, &metric),
+            (Measure::Difference, None) => number(*range),
+        };
+        let mut row = vec![
             key.clone(),
-            answer.defaults.get(key).cloned().unwrap_or("-".into()),
-            match relative {
-                true if *range < MOST => percent(*range),
-                true => format!("{} times", number(1.0 + range)),
-                false => number(*range),
-            },
+            goal.clone(),
+            default,
+            range,
             percent(*main),
             total.map_or("-".into(), percent),
-        ]);
+        ];
+        if !several {
+            row.remove(1);
+        }
+        grid.row(row);
     }
     grid
 }
 
 fn points_title(answer: &Answer) -> String {
     let goals = answer.goals.join(", ");
+    let shown = match answer.points.len() {
+        all if all > POINTS => format!("The best {POINTS} of {all} points"),
+        all => format!("All {all} points"),
+    };
     match answer.goals.len() {
         1 => format!(
-            "The best points by the seeds that chose ({goals}); the best of many look better there than they are:"
+            "{shown} by the seeds that chose ({goals}); the best of many look better there than they are:"
         ),
         _ => format!(
-            "Points by the seeds that chose ({goals}); * marks those that no other beats in all goals:"
+            "{shown} by the seeds that chose ({goals}); * marks those that no other beats in all goals:"
         ),
     }
 }
 
-fn points(answer: &Answer) -> Grid {
+/// The points, the best first, and `most` of them.
+fn points(answer: &Answer, most: usize) -> Grid {
     let mut header: Vec<&str> = answer.keys.iter().map(String::as_str).collect();
-    let goals: Vec<String> = answer.goals.iter().map(|goal| format!("gain: {goal}")).collect();
-    header.extend(goals.iter().map(String::as_str));
+    header.extend(answer.goals.iter().map(|goal| changed(goal)));
     header.extend(["seeds", ""]);
     let mut grid = Grid { words: vec![header.len() - 1], ..Grid::new(&header) };
     grid.more_labels = answer.keys.len().saturating_sub(1);
-    let relative = |goal: usize| {
-        answer.recommendation.goals.get(goal).is_none_or(|goal| goal.measure == Measure::Relative)
-    };
     let mut best: Vec<&PointResult> = answer.points.iter().collect();
     let key = |point: &PointResult| (point.seeds, point.allowed, point.on_front);
     best.sort_by(|a, b| key(b).cmp(&key(a)).then(b.gains[0].total_cmp(&a.gains[0])));
-    for point in best.into_iter().take(POINTS) {
+    let to_set = answer.recommendation.to_set();
+    for point in best.into_iter().take(most) {
         let values = answer.keys.iter().map(|key| point.values.get(key).cloned().unwrap_or_default());
-        let gains = point.gains.iter().enumerate().map(|(at, gain)| match relative(at) {
-            true if gain.abs() < MOST => format!("{}{}", if *gain < 0.0 { "" } else { "+" }, percent(*gain)),
-            true => format!("{} times as much", number(1.0 + gain.abs())),
-            false => number(*gain),
-        });
+        let gains = point.gains.iter().enumerate().map(|(at, gain)| told(answer, at, *gain));
+        let is_chosen =
+            !to_set.is_empty() && to_set.iter().all(|of| point.values.get(&of.key) == Some(&of.value));
         let marks = [
             (point.on_front && answer.goals.len() > 1).then_some("*"),
+            is_chosen.then_some("chosen"),
             (!point.allowed).then_some("breaks a constraint"),
             point.shortened.then_some("a quarter of the time"),
         ];
@@ -358,14 +455,20 @@ fn points(answer: &Answer) -> Grid {
     grid
 }
 
+/// What the change of a goal is of: `minimize build_time` is told as the change of `build_time`.
+fn changed(goal: &str) -> &str {
+    goal.split_once(' ').filter(|(way, _)| ["minimize", "maximize"].contains(way)).map_or(goal, |(_, of)| of)
+}
+
 /// How to set it, how to find out, and how to take it back.
-fn on_real_machine(answer: &Answer) -> String {
+fn on_real_machine(answer: &Answer, width: usize) -> String {
     let of = &answer.recommendation;
     let lines = |lines: Vec<String>| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
     let set = lines(of.chosen.iter().map(on_machine::Chosen::command).collect());
     let undo = lines(of.chosen.iter().map(on_machine::Chosen::undo).collect());
     let read = lines(of.chosen.iter().filter_map(on_machine::Chosen::read).collect());
-    let trials = lines(of.trials.iter().map(trial).collect());
+    let folded = |of| folded(&trial(of), width.saturating_sub(2)).replace('\n', "\n  ");
+    let trials = lines(of.trials.iter().map(folded).collect());
     let heading = match of.verdict {
         Verdict::Set => "On a real machine (nothing was set)",
         Verdict::KeepDefault => "To look at it on a real machine all the same",
@@ -378,7 +481,11 @@ fn on_real_machine(answer: &Answer) -> String {
 
 fn trial(of: &Trial) -> String {
     let Trial { member, metric, seconds, runs, change } = of;
-    let expected = in_a_line(change, metric.unit_of_change());
+    let expected = in_a_line(change, metric);
+    let refuted = match is_exact(change) || runs.is_none() {
+        true => "refuted unless the change that you measure is significant and goes the same way",
+        false => "refuted if the 95 % interval of the change that you measure does not overlap that",
+    };
     let runs = match runs {
         Some(runs) => format!("{runs} runs of either side show it if the machine varies as the twin does"),
         None => {
@@ -386,7 +493,7 @@ fn trial(of: &Trial) -> String {
         }
     };
     format!(
-        "{member}: {}, {} s a run; {runs}. Predicted: {expected}; refuted if the 95 % interval of the change that you measure lies outside of it",
+        "{member}: {}, {} s a run; {runs}. Predicted: {expected}; {refuted}",
         title(metric),
         number(*seconds)
     )
@@ -395,42 +502,37 @@ fn trial(of: &Trial) -> String {
 /// The recommendation as a file for /etc/sysctl.d.
 pub fn sysctl_file(answer: &Answer) -> String {
     let of = &answer.recommendation;
+    let use_of_file = match of.to_set() {
+        [] => "It sets nothing: the default stays.",
+        some if some.iter().any(on_machine::Chosen::is_of_sysctl) => {
+            "Copy it to /etc/sysctl.d, then: sysctl --system"
+        }
+        _ => "It sets nothing, because none of what was chosen is a sysctl; what does is below.",
+    };
     let mut notes = vec![
-        format!(
-            "Written by mmtwin {} sweep. Copy it to /etc/sysctl.d, then: sysctl --system",
-            env!("CARGO_PKG_VERSION")
-        ),
+        format!("Written by mmtwin {} sweep. {use_of_file}", env!("CARGO_PKG_VERSION")),
         verdict(answer),
         String::new(),
     ];
     notes.push(fleet(answer));
-    let worse = |goal: &GoalResult| {
-        let members = goal.members.iter().filter(|member| member.holds != Holds::Better);
-        members.map(does_not_hold).collect::<Vec<_>>()
-    };
-    notes.extend(of.goals.iter().flat_map(worse));
-    let cost = |cost: &Cost| {
-        format!(
-            "cost: {}: {} {}",
-            cost.member,
-            cost.metric.label,
-            in_a_line(&cost.change, cost.metric.unit_of_change())
-        )
-    };
-    notes.extend(of.costs.iter().map(cost));
-    notes.extend(of.trials.iter().map(|of| format!("check: {}", trial(of))));
-    notes.extend(of.chosen.iter().map(|chosen| format!("undo: {}", chosen.undo().trim_start_matches("# "))));
-    let chosen = if of.verdict == Verdict::Set { &of.chosen[..] } else { &[] };
-    on_machine::sysctl_file(&notes, chosen)
+    if !of.to_set().is_empty() {
+        let worse = |goal: &GoalResult| {
+            let members = goal.members.iter().filter(|member| member.holds != Holds::Better);
+            members.map(does_not_hold).collect::<Vec<_>>()
+        };
+        notes.extend(of.goals.iter().flat_map(worse));
+        let cost = |cost: &Cost| {
+            format!("cost: {}: {} {}", cost.member, cost.metric.label, in_a_line(&cost.change, &cost.metric))
+        };
+        notes.extend(of.costs.iter().map(cost));
+        notes.extend(of.trials.iter().map(|of| format!("check: {}", trial(of))));
+        notes.extend(of.to_set().iter().map(|of| format!("undo: {}", of.undo().trim_start_matches("# "))));
+    }
+    on_machine::sysctl_file(&notes, of.to_set())
 }
 
 fn does_not_hold(of: &MemberResult) -> String {
     let MemberResult { member, metric, change, holds: of, .. } = of;
     let metric: &Metric = metric;
-    format!(
-        "does not hold of {member}: {} {} ({})",
-        metric.label,
-        in_a_line(change, metric.unit_of_change()),
-        holds(*of)
-    )
+    format!("does not hold of {member}: {} {} ({})", metric.label, in_a_line(change, metric), holds(*of))
 }

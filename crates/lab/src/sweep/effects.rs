@@ -16,10 +16,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a key does to the gain of the first goal.
+/// What a key does to the gain of a goal.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Effect {
     pub key: String,
+    /// The goal.
+    pub goal: String,
     /// The largest less the smallest mean gain, over points that have a value.
     pub range: f64,
     /// The part of the variance of all points that the key makes by itself.
@@ -33,8 +35,14 @@ pub struct Effect {
 /// A key that makes less than this part of the variance hardly matters.
 const HARDLY: f64 = 0.05;
 
-/// Effects of keys with these values on points with these gains, the largest first.
-pub fn effects(keys: &[&str], values: &[Vec<String>], points: &[Vec<usize>], gains: &[f64]) -> Vec<Effect> {
+/// Effects of keys with these values on points with these gains in a goal, the largest first.
+pub fn effects(
+    goal: &str,
+    keys: &[&str],
+    values: &[Vec<String>],
+    points: &[Vec<usize>],
+    gains: &[f64],
+) -> Vec<Effect> {
     let all = variance(gains);
     let is_grid = values.iter().map(Vec::len).product::<usize>() == points.len();
     let effect = |(axis, &key): (usize, &&str)| {
@@ -52,6 +60,7 @@ pub fn effects(keys: &[&str], values: &[Vec<String>], points: &[Vec<usize>], gai
         let total = is_grid.then(|| part(mean(&within(axis, points, gains))));
         Effect {
             key: key.into(),
+            goal: goal.into(),
             range: most - least,
             main,
             total,
@@ -116,7 +125,7 @@ mod tests {
                 .collect();
         }
         let gains: Vec<f64> = points.iter().map(|point| gain(point)).collect();
-        effects(&names.iter().map(String::as_str).collect::<Vec<_>>(), &texts, &points, &gains)
+        effects("goal", &names.iter().map(String::as_str).collect::<Vec<_>>(), &texts, &points, &gains)
     }
 
     #[test]
@@ -147,7 +156,7 @@ mod tests {
         let values: Vec<String> = (0..100).map(|value| value.to_string()).collect();
         let points: Vec<Vec<usize>> = (0..100).map(|at| vec![at, at * 37 % 100]).collect();
         let gains: Vec<f64> = (0..100).map(|at| f64::from(at) / 100.0).collect();
-        let effects = effects(&["a", "b"], &[values.clone(), values], &points, &gains);
+        let effects = effects("goal", &["a", "b"], &[values.clone(), values], &points, &gains);
         assert_eq!(effects[0].key, "a");
         assert!(effects[0].main > 0.95 && effects[0].total.is_none() && effects[1].main < 0.3, "{effects:?}");
     }

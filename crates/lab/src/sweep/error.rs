@@ -63,6 +63,9 @@ pub enum SweepError {
     /// A goal and its opposite.
     #[error("{metric}: to be made smaller and larger; drop one of the goals")]
     OpposedGoals { metric: String },
+    /// A goal that is there twice.
+    #[error("{metric}: a goal twice; drop one of them")]
+    RepeatedGoal { metric: String },
     /// A metric that no member has, in this list of goals or constraints.
     #[error("{metric}: no workload here has this metric: {of}; `mmtwin list metrics` says which have it")]
     NoMember { list: &'static str, metric: String, of: String },

@@ -121,7 +121,7 @@ fn one() -> f64 {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected values as on the command line in quotes, such as '0..200', or a list of them in brackets"
+    expecting = "expected values as on the command line in quotes, such as '0..200', or a list of them in brackets; a key with dots needs quotes, as in 'vm.swappiness' = '0..200'"
 )]
 pub enum Values {
     /// As on the command line: `0..200`, `0,60,100`, `8..64:4`.

@@ -135,15 +135,23 @@ pub fn gains(fleet: &[Pairs], measure: Measure) -> Vec<f64> {
     for Pairs { weight, direction, default, point } in fleet {
         let factor = direction.sign() * weight / weights;
         let (base, ratio) = (mean(default), mean(point) / mean(default));
+        // What rounding would leave of a mean is no variation.
+        let is_same = varies_not(default) && varies_not(point);
         for (gain, (a, b)) in gains.iter_mut().zip(default.iter().zip(point)) {
             *gain += factor
                 * match measure {
+                    Measure::Relative if is_same => b / a - 1.0,
                     Measure::Relative => ratio - 1.0 + (b - ratio * a) / base,
                     Measure::Difference => b - a,
                 };
         }
     }
     gains
+}
+
+/// Whether all seeds gave the same value.
+pub fn varies_not(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// Whether a point with these gains is better in one goal than another, and worse in none.

@@ -62,7 +62,7 @@ pub struct Sweep {
     pub fleet: Fleet,
     pub design: Design,
     pub method: Method,
-    /// What is to become better; the first counts for effects and costs.
+    /// What is to become better.
     pub goals: Vec<Goal>,
     pub constraints: Vec<Constraint>,
     /// Seeds 1 to this number choose.
@@ -367,7 +367,7 @@ impl Sweep {
             }
             let now: Vec<&Judged> = left.iter().filter_map(|&at| Some(&judged[at].as_ref()?.1)).collect();
             if at == 0 {
-                of_first = now.iter().map(|judged| judged.gains[0]).collect();
+                of_first = now.iter().map(|judged| judged.gains.clone()).collect();
             }
             let order = best_first(&now);
             if let Some(next) = rungs.get(at + 1) {
@@ -415,6 +415,8 @@ fn best_first(judged: &[&Judged]) -> Vec<usize> {
 /// The point that the search chose, and which of those that were left no other dominates.
 struct Choice {
     point: Option<usize>,
+    /// The best, or if none keeps all constraints the one that misses them least.
+    nearest: Option<usize>,
     why_none: Why,
     front: Vec<usize>,
 }
@@ -432,7 +434,9 @@ fn choose(judged: &[(Rung, Judged)], left: &[usize], default: &Judged) -> Choice
     let gains_something = |at: &usize| must_change || judged[*at].1.gains.iter().any(|gain| *gain > 0.0);
     let point = best.filter(gains_something);
     let why_none = if best.is_none() { Why::NoneAllowed } else { Why::NoneBetter };
-    Choice { point, why_none, front }
+    let of_left: Vec<&Judged> = left.iter().map(|&at| &judged[at].1).collect();
+    let nearest = best_first(&of_left).first().map(|&at| left[at]);
+    Choice { point, nearest, why_none, front }
 }
 
 /// Whether a difference of a metric, by its sign, is a gain.

@@ -53,6 +53,16 @@ fn place(key: &str) -> Place {
 }
 
 impl Chosen {
+    /// Whether it is a setting of a running kernel, or of its boot.
+    pub fn is_setting(&self) -> bool {
+        place(&self.key) != Place::Nowhere
+    }
+
+    /// Whether a file for sysctl.d can set it.
+    pub fn is_of_sysctl(&self) -> bool {
+        place(&self.key) == Place::Sysctl
+    }
+
     /// The command that sets it on a running kernel.
     pub fn command(&self) -> String {
         command(&self.key, &self.value)
@@ -70,7 +80,9 @@ impl Chosen {
     /// The command that takes it back.
     pub fn undo(&self) -> String {
         match &self.default {
-            Some(default) if default != "computed" => command(&self.key, default),
+            Some(default) if default != "computed" => {
+                format!("{}   # or what you noted", command(&self.key, default))
+            }
             _ => format!("# {}: write back what it was before", self.key),
         }
     }
@@ -124,7 +136,7 @@ mod tests {
     fn commands_set_and_take_back() {
         let swappiness = chosen("vm.swappiness", "100", "60");
         assert_eq!(swappiness.command(), "sysctl -w vm.swappiness=100");
-        assert_eq!(swappiness.undo(), "sysctl -w vm.swappiness=60");
+        assert_eq!(swappiness.undo(), "sysctl -w vm.swappiness=60   # or what you noted");
         let thp = chosen("transparent_hugepage/enabled", "never", "madvise");
         assert_eq!(thp.command(), "echo never > /sys/kernel/mm/transparent_hugepage/enabled");
         let computed = chosen("vm.min_free_kbytes", "65536", "computed");

@@ -10,7 +10,7 @@
 //! constraints hold on these seeds too. Otherwise the default stays, and the answer says why.
 
 use super::effects::effects;
-use super::goals::{Direction, Goal, Measure, Pairs, gains};
+use super::goals::{Direction, Goal, Measure, Pairs, gains, varies_not};
 use super::measurements::Measurements;
 use super::on_machine::Chosen;
 use super::plan::{Method, Rung, Time};
@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::Metric;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// What a sweep comes to.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
@@ -41,12 +42,23 @@ pub struct Answer {
     /// Whether all seeds are the same run: there is one recording of each program, and nothing is left to chance.
     pub is_one_recording: bool,
     pub goals: Vec<String>,
+    /// What the gains of points in each goal are in.
+    pub measures: Vec<Measure>,
     pub constraints: Vec<String>,
     /// All points, in the order of the design.
     pub points: Vec<PointResult>,
-    /// Which keys matter for the first goal, over the points of the first rung.
+    /// Which keys matter for each goal, over the points of the first rung.
     pub effects: Vec<Effect>,
     pub recommendation: Recommendation,
+}
+
+impl Answer {
+    /// The keys that hardly matter for any goal, and are not to be set.
+    pub fn negligible(&self) -> Vec<&str> {
+        let is_to_set = |key: &str| self.recommendation.to_set().iter().any(|chosen| chosen.key == key);
+        let hardly = |key: &str| self.effects.iter().filter(|of| of.key == key).all(|of| of.hardly_matters);
+        self.keys.iter().map(String::as_str).filter(|key| hardly(key) && !is_to_set(key)).collect()
+    }
 }
 
 /// A member of the fleet.
@@ -114,16 +126,23 @@ pub enum Why {
 pub struct Recommendation {
     pub verdict: Verdict,
     pub why: Why,
-    /// The best point; empty if none is better than the default.
+    /// The best point; empty if none is better than the default. If none keeps all constraints, the one that misses them least.
     pub chosen: Vec<Chosen>,
     /// What it does to each goal, on held-out seeds.
     pub goals: Vec<GoalResult>,
-    /// Every constraint for every member that has its metric, on held-out seeds.
+    /// Every constraint for every member that has its metric, on held-out seeds; if no point keeps all, on the seeds that chose.
     pub constraints: Vec<ConstraintResult>,
     /// What else gets worse, on held-out seeds.
     pub costs: Vec<Cost>,
     /// How to find out on real machines.
     pub trials: Vec<Trial>,
+}
+
+impl Recommendation {
+    /// What to set; nothing if the default stays.
+    pub fn to_set(&self) -> &[Chosen] {
+        if self.verdict == Verdict::Set { &self.chosen } else { &[] }
+    }
 }
 
 /// What the chosen point does to a goal.
@@ -178,6 +197,8 @@ pub struct ConstraintResult {
     pub value: f64,
     /// Whether the chosen point keeps it.
     pub kept: bool,
+    /// Whether the default breaks it.
+    pub was_broken: bool,
 }
 
 /// A metric that gets worse, more than chance would make and as much as matters.
@@ -224,7 +245,7 @@ impl Sweep {
     pub(super) fn conclude(
         &self,
         all: &Measurements,
-        of_first: &[f64],
+        of_first: &[Vec<f64>],
         judged: &[(Rung, Judged)],
         choice: &Choice,
     ) -> Answer {
@@ -249,6 +270,10 @@ impl Sweep {
             weight: member.weight,
             evidence: member.scenario.evidence.clone(),
         };
+        let of_goal = |(at, goal): (usize, &Goal)| {
+            let gains: Vec<f64> = of_first.iter().map(|gains| gains[at]).collect();
+            effects(&goal_name(goal), &keys, &self.design.values, &self.design.points, &gains)
+        };
         Answer {
             fleet: self.fleet.members.iter().map(member).collect(),
             defaults: keys
@@ -262,9 +287,10 @@ impl Sweep {
             held_out: self.held_out,
             is_one_recording: (0..self.fleet.members.len()).all(|member| self.fleet.is_one_recording(member)),
             goals: self.goals.iter().map(goal_name).collect(),
+            measures: self.goals.iter().map(|goal| self.measure_of(all, goal)).collect(),
             constraints: self.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
             points: judged.iter().enumerate().map(point).collect(),
-            effects: effects(&keys, &self.design.values, &self.design.points, of_first),
+            effects: self.goals.iter().enumerate().flat_map(of_goal).collect(),
             recommendation: self.recommend(all, choice),
             keys: keys.iter().map(|key| key.to_string()).collect(),
         }
@@ -272,27 +298,56 @@ impl Sweep {
 
     fn recommend(&self, all: &Measurements, choice: &Choice) -> Recommendation {
         let Some(point) = choice.point else {
+            let seeds = 1..=u64::from(self.seeds);
+            let nearest = choice.nearest.filter(|_| choice.why_none == Why::NoneAllowed);
+            let constraints = nearest.map(|point| self.constraint_results(all, point, &seeds));
             return Recommendation {
                 verdict: Verdict::KeepDefault,
                 why: choice.why_none,
-                chosen: Vec::new(),
+                chosen: nearest.map(|point| self.chosen(point)).unwrap_or_default(),
                 goals: Vec::new(),
-                constraints: Vec::new(),
+                constraints: constraints.unwrap_or_default(),
                 costs: Vec::new(),
                 trials: Vec::new(),
             };
         };
         let seeds = self.seeds_held_out();
-        let chosen = self.design.points[point].iter().enumerate();
-        let chosen = chosen.map(|(axis, &level)| Chosen {
-            key: self.fleet.keys().nth(axis).unwrap_or_default().into(),
+        let goals: Vec<GoalResult> = self.goals.iter().map(|goal| self.result(all, goal, point)).collect();
+        let constraints = self.constraint_results(all, point, &seeds);
+        let why = Sweep::why(&goals, &constraints);
+        Recommendation {
+            verdict: match why {
+                Why::Gains | Why::KeepsConstraints => Verdict::Set,
+                _ => Verdict::KeepDefault,
+            },
+            why,
+            chosen: self.chosen(point),
+            costs: self.costs(all, point),
+            trials: self.trials(all, point, &goals, &constraints),
+            goals,
+            constraints,
+        }
+    }
+
+    /// The values of a point that are not the default.
+    fn chosen(&self, point: usize) -> Vec<Chosen> {
+        let values = self.design.points[point].iter().zip(self.fleet.keys()).enumerate();
+        let chosen = values.map(|(axis, (&level, key))| Chosen {
+            key: key.into(),
             value: self.fleet.value(axis, level).into(),
             default: self.fleet.default_of(axis).map(String::from),
         });
         // What stays as it is need not be set.
-        let chosen = chosen.filter(|of| of.default.as_deref() != Some(&of.value));
-        let goals: Vec<GoalResult> = self.goals.iter().map(|goal| self.result(all, goal, point)).collect();
-        let limited = self.limited(all, Some(point), &seeds, Time::Whole);
+        chosen.filter(|of| of.default.as_deref() != Some(&of.value)).collect()
+    }
+
+    /// What the constraints come to with a point.
+    fn constraint_results(
+        &self,
+        all: &Measurements,
+        point: usize,
+        seeds: &RangeInclusive<u64>,
+    ) -> Vec<ConstraintResult> {
         let result = |of: Limited| ConstraintResult {
             constraint: of.constraint.text.clone(),
             member: self.fleet.members[of.member].name.clone(),
@@ -300,30 +355,23 @@ impl Sweep {
             default: of.default,
             value: of.value,
             kept: of.violation == 0.0,
+            was_broken: of.constraint.violation(of.default, of.default) > 0.0,
         };
-        let constraints: Vec<ConstraintResult> = limited.into_iter().map(result).collect();
-        let was_broken = self.limited(all, None, &seeds, Time::Whole).iter().any(|of| of.violation > 0.0);
-        let why = Sweep::why(&goals, &constraints, was_broken);
-        Recommendation {
-            verdict: match why {
-                Why::Gains | Why::KeepsConstraints => Verdict::Set,
-                _ => Verdict::KeepDefault,
-            },
-            why,
-            chosen: chosen.collect(),
-            costs: self.costs(all, point),
-            trials: self.trials(all, point, &goals),
-            goals,
-            constraints,
-        }
+        self.limited(all, Some(point), seeds, Time::Whole).into_iter().map(result).collect()
+    }
+
+    /// What gains in a goal are in.
+    fn measure_of(&self, all: &Measurements, goal: &Goal) -> Measure {
+        let pairs = self.pairs(all, goal, None, &(1..=u64::from(self.seeds)), Time::Whole);
+        self.measure(goal, &pairs.into_iter().map(|(_, pairs)| pairs).collect::<Vec<_>>())
     }
 
     /// Whether to set what was chosen, and why.
-    fn why(goals: &[GoalResult], constraints: &[ConstraintResult], was_broken: bool) -> Why {
+    fn why(goals: &[GoalResult], constraints: &[ConstraintResult]) -> Why {
         let has = |holds: Holds| goals.iter().any(|goal| goal.holds == holds);
         match () {
             () if constraints.iter().any(|of| !of.kept) => Why::BreaksConstraint,
-            () if was_broken => Why::KeepsConstraints,
+            () if constraints.iter().any(|of| of.was_broken) => Why::KeepsConstraints,
             () if has(Holds::Worse) => Why::Loses,
             () if has(Holds::Better) => Why::Gains,
             () if has(Holds::Negligible) => Why::TooSmall,
@@ -406,23 +454,45 @@ impl Sweep {
             .collect()
     }
 
-    /// How the gain in the first goal is looked for on real machines: of the members that gain, or of all if none does.
-    fn trials(&self, all: &Measurements, point: usize, goals: &[GoalResult]) -> Vec<Trial> {
-        let Some(goal) = self.goals.first() else { return Vec::new() };
+    /// How what was predicted is looked for on real machines: every gain in a goal, and every constraint that the default breaks; of
+    /// the first goal whatever changes, if there are none.
+    fn trials(
+        &self,
+        all: &Measurements,
+        point: usize,
+        goals: &[GoalResult],
+        constraints: &[ConstraintResult],
+    ) -> Vec<Trial> {
+        let is_better = |of: &&MemberResult| of.holds == Holds::Better;
+        let gains = goals.iter().flat_map(|goal| &goal.members).filter(is_better);
+        let gains = gains.map(|of| (of.member.as_str(), of.metric));
+        let mended = constraints.iter().filter(|of| of.kept && of.was_broken);
+        let mut wanted: Vec<(&str, Metric)> = Vec::new();
+        for of in gains.chain(mended.map(|of| (of.member.as_str(), of.metric))) {
+            if !wanted.contains(&of) {
+                wanted.push(of);
+            }
+        }
+        if wanted.is_empty() {
+            let first = goals.first().into_iter().flat_map(|goal| &goal.members);
+            wanted = first.map(|of| (of.member.as_str(), of.metric)).collect();
+        }
+        wanted.into_iter().filter_map(|(member, metric)| self.trial(all, point, member, metric)).collect()
+    }
+
+    /// How the change of a member's metric is looked for.
+    fn trial(&self, all: &Measurements, point: usize, member: &str, metric: Metric) -> Option<Trial> {
+        let at = self.fleet.members.iter().position(|of| of.name == member)?;
         let seeds = self.seeds_held_out();
-        let pairs = self.pairs(all, goal, Some(point), &seeds, Time::Whole);
-        let results = goals.first().map_or(&[][..], |goal| &goal.members);
-        let is_better = |result: &MemberResult| result.holds == Holds::Better;
-        let is_any = results.iter().any(is_better);
-        let members = pairs.iter().zip(results).filter(|(_, result)| !is_any || is_better(result));
-        let trials = members.map(|((member, pairs), result)| Trial {
-            member: result.member.clone(),
-            metric: result.metric,
-            seconds: all.virtual_seconds(&self.cell(*member, None, Time::Whole), &seeds),
-            runs: runs_to_show(pairs),
-            change: result.change,
-        });
-        trials.collect()
+        let values = |point| all.values(&self.cell(at, point, Time::Whole), &seeds, metric.name);
+        let (default, chosen) = (values(None)?, values(Some(point))?);
+        Some(Trial {
+            member: member.into(),
+            metric,
+            seconds: all.virtual_seconds(&self.cell(at, None, Time::Whole), &seeds),
+            runs: runs_to_show(&default, &chosen),
+            change: change(&default, &chosen),
+        })
     }
 }
 
@@ -439,11 +509,14 @@ const FEWEST_RUNS: usize = 3;
 
 /// Runs of either side, unpaired, that show the difference of means with a test at 5 % in nine of ten trials: the variances of both sides by the
 /// square of the difference, times (1.96 + 1.28) squared.
-fn runs_to_show(pairs: &Pairs) -> Option<usize> {
-    let difference = mean(&pairs.point) - mean(&pairs.default);
-    let variances = statistics::variance(&pairs.default)? + statistics::variance(&pairs.point)?;
+fn runs_to_show(default: &[f64], chosen: &[f64]) -> Option<usize> {
+    if varies_not(default) && varies_not(chosen) {
+        return None;
+    }
+    let difference = mean(chosen) - mean(default);
+    let variances = statistics::variance(default)? + statistics::variance(chosen)?;
     let runs = variances / difference.powi(2) * 3.24f64.powi(2);
-    (variances > 0.0 && runs.is_finite()).then(|| (runs.ceil() as usize).max(FEWEST_RUNS))
+    runs.is_finite().then(|| (runs.ceil() as usize).max(FEWEST_RUNS))
 }
 
 #[cfg(test)]
@@ -452,14 +525,10 @@ mod tests {
 
     #[test]
     fn a_gain_as_large_as_the_deviation_takes_21_runs() {
-        let pairs = |shift: f64| Pairs {
-            weight: 1.0,
-            direction: Direction::Maximize,
-            default: vec![9.0, 10.0, 11.0],
-            point: vec![9.0 + shift, 10.0 + shift, 11.0 + shift],
-        };
-        assert_eq!(runs_to_show(&pairs(1.0)), Some(21));
-        assert_eq!(runs_to_show(&pairs(10.0)), Some(FEWEST_RUNS));
-        assert_eq!(runs_to_show(&pairs(0.0)), None, "nothing to show");
+        let runs = |shift: f64| runs_to_show(&[9.0, 10.0, 11.0], &[9.0 + shift, 10.0 + shift, 11.0 + shift]);
+        assert_eq!(runs(1.0), Some(21));
+        assert_eq!(runs(10.0), Some(FEWEST_RUNS));
+        assert_eq!(runs(0.0), None, "nothing to show");
+        assert_eq!(runs_to_show(&[0.1; 3], &[0.7; 3]), None, "nothing varies");
     }
 }
