@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Ask what follows", &["run", "compare", "explain", "sweep", "study", "mrc"]),
     ("Bring your own", &["record", "replay", "kernel", "doctor"]),
     ("Know how far to trust it", &["verify", "published", "sensitivity", "calibrate"]),
-    ("Look at what there is", &["list", "show", "new", "results", "completions"]),
+    ("Look at what there is", &["list", "show", "new", "results", "completions", "man"]),
 ];
 
 /// Columns of the list, as of clap's other texts.

@@ -21,6 +21,7 @@ mod help;
 mod json;
 mod kernel;
 mod list;
+mod man;
 mod mrc;
 mod new;
 mod programs;
@@ -102,6 +103,7 @@ enum Command {
     Study(study::Arguments),
     Verify(verify::Arguments),
     Completions(completion::Arguments),
+    Man(man::Arguments),
     #[command(hide = true, name = kernel::process::COMMAND)]
     DecideRun(kernel::process::RunArguments),
     #[command(hide = true, name = kernel::diff::COMMAND)]
@@ -176,6 +178,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Study(arguments) => study::execute(&arguments),
         Command::Verify(arguments) => verify::execute(&arguments),
         Command::Completions(arguments) => completion::execute(&arguments),
+        Command::Man(arguments) => man::execute(&arguments, Arguments::command()),
         Command::Workload(arguments) => processes::run_workload(&arguments),
         Command::Reader(arguments) => processes::run_reader(&arguments),
         Command::Guest { guest } => processes::run_guest(&guest),

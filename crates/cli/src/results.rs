@@ -1,4 +1,4 @@
-//! `mmtwin results`: lists the runs of a results directory, and packs their files.
+//! `mmtwin results`: lists the runs of a results directory, packs their files, and removes what is of no use any more.
 
 use crate::arguments::RESULTS;
 use crate::failure::Failure;
@@ -6,18 +6,21 @@ use crate::json;
 use crate::runner::program;
 use crate::table::Grid;
 use crate::terminal;
-use lab::results::{Compacted, Entry, Listing, Program, ResultsError, Summary, compact, list};
+use lab::results::{
+    Compacted, Entry, Listing, Mode, Program, Pruned, ResultsError, Summary, compact, list, prune,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// List the runs of a results directory, or pack their files
+/// List the runs of a results directory, pack their files, or remove those of other builds
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   mmtwin results list
   mmtwin results list results --json
-  mmtwin results compact")]
+  mmtwin results compact
+  mmtwin results prune --dry-run")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +48,16 @@ Examples:
   mmtwin results compact
   mmtwin results compact elsewhere")]
     Compact(CompactArguments),
+    /// Remove runs that this mmtwin does not reuse, because another build made them
+    #[command(after_help = "\
+What mmtwin did not write is left alone, and so is what cannot be read. The runs of a pack that stay
+are written and read back before the pack is removed.
+
+Examples:
+  mmtwin results prune --dry-run
+  mmtwin results prune elsewhere --scenario kbuild,page_fault1
+  mmtwin results prune --scenario kbuild --all-builds")]
+    Prune(PruneArguments),
 }
 
 #[derive(clap::Args)]
@@ -63,6 +76,42 @@ struct CompactArguments {
     /// The results directory
     #[arg(value_name = "DIR", default_value = RESULTS)]
     directory: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct PruneArguments {
+    /// The results directory
+    #[arg(value_name = "DIR", default_value = RESULTS)]
+    directory: PathBuf,
+
+    /// Only runs of these scenarios, separated by commas
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    scenario: Vec<String>,
+
+    /// With --scenario: runs of this build too
+    #[arg(long, requires = "scenario")]
+    all_builds: bool,
+
+    /// Say how many runs would be removed, and remove none
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl PruneArguments {
+    /// Removes what was asked for, and says how much that was.
+    fn execute(&self) -> Result<(), Failure> {
+        let build = program().build;
+        let is_of =
+            |entry: &Entry| self.scenario.is_empty() || self.scenario.contains(&entry.summary.scenario);
+        let mode = if self.dry_run { Mode::Count } else { Mode::Remove };
+        let Pruned { runs, kept, bytes, damaged } = prune(&self.directory, mode, |entry| {
+            is_of(entry) && (self.all_builds || entry.summary.build != build)
+        })?;
+        let did = if self.dry_run { "would be removed" } else { "removed" };
+        let mib = bytes as f64 / 1048576.0;
+        terminal::print(&format!("{} {did} ({mib:.1} MiB), {kept} kept", several(runs, "run")))?;
+        whole(damaged)
+    }
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -104,6 +153,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             terminal::print(&done)?;
             whole(damaged)
         }
+        Command::Prune(arguments) => arguments.execute(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::published::TablesError;
-use live::recordings::default_directory;
+use live::recordings::{built_in, default_directory};
 use live::verify::numa::{ChoiceError, SECONDS, SECONDS_TO_CHOOSE, Selection};
 use live::verify::{Asked, By, Cases, Cause, Entry, Report, Verification, verification};
 use mm::Mechanism;
@@ -57,8 +57,8 @@ folios: memory is mapped in VMAs of many sizes and touched in many ways, with se
 folios enabled. The resulting folios, the number of page faults and the kernel's counters are
 compared.
 
-If the running kernel cannot be observed (no root, no tracefs, a pool in use), the recordings in the
-source tree are used instead, and the report says so.
+If the running kernel cannot be observed (no root, no tracefs, a pool in use), the built-in
+recordings are used instead, and the report says so.
 
 The last line says how many counters were compared, how many are within the mechanism's bound, and
 which is the furthest off. Exit codes: 0 none is outside its bound, 1 some are, or an error, 2
@@ -110,7 +110,7 @@ pub struct Arguments {
                        least = SECONDS_TO_CHOOSE.start(), most = SECONDS_TO_CHOOSE.end()))]
     seconds: Option<u64>,
 
-    /// Directory of the recordings [default: those in the source tree]
+    /// Directory of the recordings [default: those that are built in]
     #[arg(long, value_name = "DIR")]
     recordings: Option<PathBuf>,
 
@@ -211,10 +211,17 @@ impl Arguments {
         let numa = self.selection(mechanism)?;
         let workload =
             |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
+        let recordings = match (&self.recordings, built_in::directory()) {
+            (Some(directory), _) => directory.clone(),
+            (None, Ok(directory)) => directory,
+            (None, Err(error)) if self.recorded => return Err(Failure::input(error.to_string())),
+            // The running kernel may be observed without recordings.
+            (None, Err(_)) => default_directory(),
+        };
         Ok(Asked {
             program: std::env::current_exe().context("cannot find the path of this program")?,
             workloads: self.workloads.iter().map(workload).collect::<Result<_, _>>()?,
-            recordings: self.recordings.clone().unwrap_or_else(default_directory),
+            recordings,
             numa,
         })
     }

@@ -140,7 +140,7 @@ fn pack(directory: &Path, mut sources: Vec<Source>, done: &mut Compacted) -> Res
 }
 
 /// Reads a pack back and compares its runs.
-fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
+pub(super) fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     let pack = open(path, FileKind::Pack)?;
     runs.par_iter().enumerate().try_for_each(|(position, run)| match pack.run_on_disk(position)? == **run {
         true => Ok(()),

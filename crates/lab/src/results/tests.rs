@@ -327,6 +327,43 @@ fn runs_are_found_in_packs_as_in_files() {
 }
 
 #[test]
+fn pruning_removes_what_is_unwanted_from_files_and_packs() {
+    let directory = tempfile::tempdir().unwrap();
+    let runs = runs(6);
+    let kept = keep(directory.path(), &runs[..4]);
+    compact(directory.path()).unwrap();
+    keep(directory.path(), &runs[4..]);
+    let odd = |entry: &Entry| entry.summary.seed % 2 == 1;
+    let before = names(directory.path());
+    let counted = prune(directory.path(), Mode::Count, odd).unwrap();
+    assert_eq!((counted.runs, counted.kept), (3, 3));
+    assert_eq!(names(directory.path()), before, "counting removes nothing");
+    let pruned = prune(directory.path(), Mode::Remove, odd).unwrap();
+    assert_eq!((pruned.runs, pruned.kept, pruned.damaged.len()), (3, 3, 0));
+    let left = find(directory.path(), &runs).unwrap();
+    assert_eq!(left.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, true, false, true]);
+    assert_eq!(
+        (&left[1], &left[3]),
+        (&Some(kept[1].clone()), &Some(kept[3].clone())),
+        "they are as they were"
+    );
+    let all = prune(directory.path(), Mode::Remove, |_| true).unwrap();
+    assert_eq!((all.runs, names(directory.path()).len()), (3, 0));
+}
+
+#[test]
+fn pruning_leaves_alone_what_it_cannot_read() {
+    let directory = tempfile::tempdir().unwrap();
+    keep(directory.path(), &runs(1));
+    fs::write(directory.path().join("notes.txt"), "mine").unwrap();
+    let damaged = directory.path().join("0123456789abcdef0123456789abcdef.parquet");
+    fs::write(&damaged, "not a table").unwrap();
+    let pruned = prune(directory.path(), Mode::Remove, |_| true).unwrap();
+    assert_eq!((pruned.runs, pruned.damaged.len()), (1, 1));
+    assert!(damaged.exists() && directory.path().join("notes.txt").exists());
+}
+
+#[test]
 fn a_compaction_that_was_stopped_is_completed_by_the_next_one() {
     let directory = tempfile::tempdir().unwrap();
     let runs = runs(3);

@@ -8,8 +8,8 @@
 //!     annotations.csv.zst   operations without a tracepoint        tables: Annotation
 //! ```
 //!
-//! data/recordings/README.md describes how they were made and the file formats. The directory is the one in
-//! the source tree that the program was built from, or the one that the user names.
+//! data/recordings/README.md describes how they were made and the file formats. The directory is that of the recordings which are part of the
+//! program ([`built_in`]), or the one that the user names.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use workload::output;
 
+pub mod built_in;
 mod predictor;
 mod stream;
 mod tables;
@@ -73,7 +74,7 @@ pub struct ZoneDescription {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     #[error(
-        "{file}: {source}; recordings are in data/recordings of mmtwin's source, or name their directory with --recordings DIR"
+        "{file}: {source}; name the directory of recordings with --recordings DIR, or leave it out for those that are built in"
     )]
     Io { file: String, source: io::Error },
     /// `recording.toml` does not parse, or has an impossible value.
@@ -100,7 +101,7 @@ impl RecordingError {
     }
 }
 
-/// The directory of the recordings in the source tree.
+/// The directory of the recordings in the source tree that this was built from, which may be gone; [`built_in`] has them too.
 pub fn default_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/recordings")
 }
