@@ -36,6 +36,7 @@ mod runner;
 mod sensitivity;
 mod series;
 mod show;
+mod sparkline;
 mod study;
 mod sweep;
 mod table;

@@ -10,6 +10,7 @@ use crate::number::number;
 use crate::programs::programs;
 use crate::runner::sweep;
 use crate::series::{series, tables};
+use crate::sparkline::bar;
 use crate::study::hint;
 use crate::table::Grid;
 use crate::terminal;
@@ -17,6 +18,8 @@ use crate::timeline::TimelineArguments;
 use lab::comparison::{Comparison, evidence_of};
 use lab::experiment::Experiment;
 use lab::results::Record;
+use machine::Category as _;
+use mm::Category;
 use mm::huge_memory::stats::MthpStats;
 use report::again::Again;
 use report::comparison::Compared;
@@ -44,6 +47,10 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
+
+    /// Show the metrics that are 0 too
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
     files: FileArguments,
@@ -131,8 +138,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         json::print(&view)?;
     } else {
         terminal::print(&format!(
-            "{head}\n{}{}{}{}{}{}{}",
-            grid(&records).render(),
+            "{head}\n{}{}{}{}{}{}{}{}",
+            shown(&records, arguments.all),
+            cpu_time(&records, BAR).map_or(String::new(), |grid| format!("\n\n{}", grid.render())),
             notes(&records),
             nothing_done(&records),
             programs(&records),
@@ -154,9 +162,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
 fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) -> Result<Page, Failure> {
     let comparison = Comparison::new(&experiment.arms()?, records, RELEVANT);
     let compared = Compared { comparison: &comparison, records, notes: &[] };
-    let table = Part::Table(grid(records).on_page("Metrics, CPU time and counters"));
+    let table = Part::Table(grid(records).on_page("Metrics and counters"));
+    let times = cpu_time(records, 0).map(|grid| Part::Table(grid.on_page("CPU time")));
     let said = format!("{}{}", notes(records), nothing_done(records));
-    let figures = Section { title: "Figures".into(), parts: Part::lines(&said).chain([table]).collect() };
+    let parts = Part::lines(&said).chain([table]).chain(times);
+    let figures = Section { title: "Figures".into(), parts: parts.collect() };
     let mut sections = compared.course();
     sections.push(figures);
     sections.push(again.section(records, &[&experiment.scenario], &[&experiment.machine]));
@@ -244,26 +254,73 @@ fn grid(records: &[Record]) -> Grid {
             row(title(metric), &|record| record.metrics.get(metric.name).copied());
         }
     }
-    for category in mm::Category::ALL {
-        if records
-            .iter()
-            .any(|record| record.cpu_seconds.get(category.name()).is_some_and(|&seconds| seconds > 0.0))
-        {
-            let value = |record: &Record| record.cpu_seconds.get(category.name()).copied();
-            row(format!("CPU {} (s)", category.name()), &value);
-        }
-    }
     let events = mm::Event::ALL.iter().map(|event| event.name().to_string());
     let page_size = records.first().map(|record| record.run.machine.page_size).unwrap_or_default();
     let of_sizes = MthpStats::default();
     let of_sizes = of_sizes.iter().map(|(order, stat, _)| stat.file(page_size, order));
     for name in events.chain(of_sizes) {
         let count = |record: &Record| record.counters.get(&name).copied().unwrap_or(0);
+        // Some counters are metrics too.
+        if records.iter().any(|record| record.metrics.contains_key(name.as_str())) {
+            continue;
+        }
         if records.iter().any(|record| count(record) > 0) {
             row(name.clone(), &|record| Some(count(record) as f64));
         }
     }
     grid
+}
+
+/// The rows that are not 0 in all runs, and how many that leaves out, or `all` of them.
+fn shown(records: &[Record], all: bool) -> String {
+    let mut grid = grid(records);
+    let rows = grid.rows.len();
+    if !all {
+        grid.rows.retain(|row| row[1..].iter().any(|cell| !["0", "-"].contains(&cell.text.as_str())));
+    }
+    match rows - grid.rows.len() {
+        0 => grid.render(),
+        left_out => {
+            format!("{}\n{left_out} figures that are 0 are left out; --all shows them", grid.render())
+        }
+    }
+}
+
+/// Characters of the bar of all busy time.
+const BAR: usize = 20;
+
+/// Seconds of CPU time by cause, and which part of busy time that is, the largest of the first run on top. Each part has a bar, where the bar
+/// of all has `width` characters. None if no CPU did anything.
+fn cpu_time(records: &[Record], width: usize) -> Option<Grid> {
+    let is_busy = |name: &str| name != Category::IDLE.name();
+    let busy = |record: &Record| {
+        record.cpu_seconds.iter().filter(|(name, _)| is_busy(name)).map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    let of = |record: &Record, name: &str| record.cpu_seconds.get(name).copied().unwrap_or(0.0);
+    let mut header = vec!["CPU time (s)".to_string()];
+    header.extend(records.iter().map(|record| format!("{}\nseed {}", record.run.variant, record.run.seed)));
+    let mut grid = Grid { words: (1..header.len()).collect(), header, ..Grid::default() };
+    let mut names: Vec<&str> = Category::ALL.iter().map(|category| category.name()).collect();
+    names.retain(|name| records.iter().any(|record| of(record, name) > 0.0));
+    names.sort_by(|a, b| of(&records[0], b).total_cmp(&of(&records[0], a)));
+    let seconds_width = |record: &Record| {
+        names.iter().map(|name| number(of(record, name)).chars().count()).max().unwrap_or(0)
+    };
+    for name in &names {
+        let cell = |record: &Record| {
+            let (seconds, all) = (of(record, name), busy(record));
+            let told = format!("{:>1$}", number(seconds), seconds_width(record));
+            match is_busy(name) && all > 0.0 {
+                true => {
+                    let bar = bar(seconds / all, width);
+                    format!("{told}  {:>5.1} % {bar}", 100.0 * seconds / all).trim_end().to_string()
+                }
+                false => told,
+            }
+        };
+        grid.row([name.to_string()].into_iter().chain(records.iter().map(cell)));
+    }
+    (!grid.rows.is_empty()).then_some(grid)
 }
 
 /// The label of a metric and its unit.

@@ -1,15 +1,17 @@
-//! Time series that a run sampled over virtual time, reduced to a few samples; the results directory has all
-//! of them.
+//! Time series that a run sampled over virtual time: as lines of a chart each in the terminal, reduced to a few samples in documents; the
+//! results directory has all of them.
 //!
 //! ```text
-//!   numa-base, seed 1: over virtual time (s)    0.1    2.3    4.5 ...
-//!   local_accesses                        97     52     71        percent since the previous sample
-//!   pages_node0                         12 k   11 k   10 k
+//!   6.18, seed 1         over 0 to 5 s          least to most
+//!   page cache, active   ▁▂▃▄▅▅▆▆▇▇██████████   0 KiB to 512 MiB
 //! ```
 
-use crate::number::number;
+use crate::number::{memory, number};
+use crate::sparkline::{ends, sparkline};
 use crate::table::Grid;
 use lab::results::{Record, SeriesPoint};
+use report::chart::Measure;
+use report::series::kind_of;
 use std::collections::BTreeMap;
 
 /// Number of samples that are shown, evenly spaced over all of them.
@@ -32,40 +34,48 @@ fn few<T: Copy>(all: &mut Vec<T>) {
     }
 }
 
-/// Tables of the NUMA runs: the fraction of local accesses, and the pages in use on each node.
+/// Characters of a chart.
+const WIDTH: usize = 24;
+
+/// A table for each record that has series which change.
 pub fn tables(records: &[Record]) -> String {
-    records.iter().filter(|record| record.series.iter().any(|point| point.name == LOCAL)).map(table).collect()
+    records.iter().filter_map(table).collect()
 }
 
-/// Percentage of accesses to the thread's own node.
-const LOCAL: &str = "local_accesses";
-/// Prefix of the series of pages in use, one per node.
-const PAGES: &str = "pages_node";
-
-fn table(record: &Record) -> String {
-    let mut moments: Vec<f64> = Vec::new();
-    let mut rows: Vec<(&str, BTreeMap<u64, f64>)> = vec![(LOCAL, BTreeMap::new())];
-    let is_shown = |point: &&SeriesPoint| point.name == LOCAL || point.name.starts_with(PAGES);
-    for SeriesPoint { seconds, name, value } in record.series.iter().filter(is_shown) {
-        if moments.last() != Some(seconds) {
-            moments.push(*seconds);
+fn table(record: &Record) -> Option<String> {
+    let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for SeriesPoint { name, value, .. } in &record.series {
+        all.entry(name).or_default().push(*value);
+    }
+    let names: Vec<&str> = all.keys().copied().collect();
+    let first = record.series.first()?.seconds;
+    let last = record.series.last()?.seconds;
+    let run = format!("{}, seed {}", record.run.variant, record.run.seed);
+    let over = format!("over {} to {} s", number(first), number(last));
+    let mut grid = Grid { words: vec![1, 2], ..Grid::new(&[&run, &over, "least to most"]) };
+    let page_bytes = record.run.machine.page_size.bytes();
+    for (name, values) in all {
+        let [least, most] = ends(&values);
+        if least == most {
+            continue;
         }
-        let known = rows.iter().position(|(known, _)| known == name);
-        let row = known.unwrap_or_else(|| {
-            rows.push((name, BTreeMap::new()));
-            rows.len() - 1
-        });
-        rows[row].1.insert(seconds.to_bits(), *value);
+        let kind = kind_of(name);
+        let title = match kind.title {
+            "" => name.into(),
+            title => match names.iter().filter(|other| kind_of(other).title == title).count() {
+                1 => title.to_string(),
+                _ => format!("{title} ({name})"),
+            },
+        };
+        let (measure, factor) = kind.unit.measure(page_bytes);
+        let told = |value: f64| match measure {
+            Measure::Bytes => memory(value * factor),
+            Measure::Percent => format!("{} %", number(value)),
+            _ => number(value),
+        };
+        grid.row([title, sparkline(&values, WIDTH), format!("{} to {}", told(least), told(most))]);
     }
-    few(&mut moments);
-    let title = format!("{}, seed {}: over virtual time (s)", record.run.variant, record.run.seed);
-    let header = [title].into_iter().chain(moments.iter().map(|&seconds| number(seconds)));
-    let mut grid = Grid { header: header.collect(), ..Grid::default() };
-    for (name, values) in rows {
-        let value = |seconds: &f64| values.get(&seconds.to_bits()).map_or("-".into(), |&value| number(value));
-        grid.row([name.to_string()].into_iter().chain(moments.iter().map(value)));
-    }
-    format!("\n\n{}", grid.render())
+    (!grid.rows.is_empty()).then(|| format!("\n\n{}", grid.render()))
 }
 
 #[cfg(test)]

@@ -65,6 +65,14 @@ pub fn quantity(value: f64, metric: &Metric) -> String {
     }
 }
 
+/// Bytes in the unit that reads best.
+pub fn memory(bytes: f64) -> String {
+    if !bytes.is_finite() {
+        return "-".into();
+    }
+    on_ladder(bytes / 1024.0, MEMORY, 0)
+}
+
 /// A metric's name in tables, with its unit where [`quantity`] prints none and the name does not say it.
 pub fn title(metric: &Metric) -> String {
     match has_unit(metric) || metric.label.contains(metric.unit) {
