@@ -16,10 +16,11 @@ SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build tidy test properties soak python lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
+.PHONY: help build dist tidy test properties soak python lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
+	@echo 'make dist     what is installed, in target/dist-files: archives, .deb packages, a wheel, symbols; downloads cargo-zigbuild and zig'
 	@echo 'make tidy     the rules of the house, in seconds; SHRINK=1 takes exceptions out that are no longer needed'
 	@echo 'make test     all tests, the rules of the house first'
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
@@ -40,6 +41,9 @@ help:
 
 build:
 	$(CARGO) build --release -p mmtwin
+
+dist:
+	packaging/build
 
 # Built by itself and without optimisation, it says what is wrong before anything else is built.
 tidy:
