@@ -232,10 +232,42 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
         terminal::print(&texts.collect::<Vec<_>>().join("\n\n"))?;
     }
     files.write(|| {
-        let page = page::of_documents(&comparisons, &files::again(Path::new("")));
+        let page = page::of_documents("Two documents compared", &comparisons, &files::again(Path::new("")));
         Ok(Contents { page, json: json::text(&document)?, own: Vec::new() })
     })?;
     threshold::keep_within(&arguments.fail_if, &comparisons)
+}
+
+/// What results directories have: the variants of each scenario side by side, printed and in files.
+pub fn report_directories(
+    directories: &[PathBuf],
+    (view, files): (&ViewArguments, &Files),
+) -> Result<(), Failure> {
+    let read = directories.iter().map(|directory| Document::of_directory(directory));
+    let documents = read.collect::<Result<Vec<_>, _>>()?;
+    if let Some((_, empty)) = documents.iter().zip(directories).find(|(document, _)| document.is_empty()) {
+        return Err(Failure::input(format!(
+            "{}: no runs; `mmtwin run` and others keep theirs with --results DIR",
+            empty.display()
+        )));
+    }
+    let comparisons = documents::side_by_side(&documents, RELEVANT);
+    let names: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
+    let names = names.join(", ");
+    let text = |comparison: &Comparison| {
+        let Comparison { scenario, machine, settings, .. } = comparison;
+        let settings = settings.iter().map(|(name, value)| format!("; {name} = {value}")).collect::<String>();
+        // A table has these above it.
+        let heading =
+            if view.brief { format!("{scenario} on {machine}{settings}:\n") } else { String::new() };
+        format!("{heading}{}", view.render(comparison, ""))
+    };
+    terminal::print(&comparisons.iter().map(text).collect::<Vec<_>>().join("\n\n"))?;
+    files.write(|| {
+        let title = format!("Results in {names}");
+        let page = page::of_documents(&title, &comparisons, &files::again(Path::new("")));
+        Ok(Contents { page, json: json::text(&Comparisons { comparisons: &comparisons })?, own: Vec::new() })
+    })
 }
 
 fn wrong(error: WrongValue) -> Failure {

@@ -1,7 +1,9 @@
-//! `mmtwin results`: lists the runs of a results directory, packs their files, and removes what is of no use any more.
+//! `mmtwin results`: lists the runs of a results directory, compares them, packs their files, and removes what is of no use any more.
 
 use crate::arguments::RESULTS;
+use crate::compare::{ViewArguments, report_directories};
 use crate::failure::Failure;
+use crate::files::{Ending, FileArguments};
 use crate::json;
 use crate::runner::program;
 use crate::table::Grid;
@@ -13,12 +15,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// List the runs of a results directory, pack their files, or remove those of other builds
+/// List the runs of a results directory, compare what it has, pack its files, or remove runs of other builds
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   mmtwin results list
   mmtwin results list results --json
+  mmtwin results report -o results.html
   mmtwin results compact
   mmtwin results prune --dry-run")]
 pub struct Arguments {
@@ -58,6 +61,16 @@ Examples:
   mmtwin results prune elsewhere --scenario kbuild,page_fault1
   mmtwin results prune --scenario kbuild --all-builds")]
     Prune(PruneArguments),
+    /// Compare what results directories have: the variants of each scenario side by side
+    #[command(after_help = "\
+Runs of one scenario, machine and settings are compared over the seeds that all variants have, with
+the scenario's first variant. With several directories, each variant of each is a column.
+
+Examples:
+  mmtwin results report
+  mmtwin results report results -o results.html
+  mmtwin results report before after --brief -o both.html")]
+    Report(ReportArguments),
 }
 
 #[derive(clap::Args)]
@@ -114,6 +127,19 @@ impl PruneArguments {
     }
 }
 
+#[derive(clap::Args)]
+struct ReportArguments {
+    /// The results directories
+    #[arg(value_name = "DIR", default_value = RESULTS)]
+    directories: Vec<PathBuf>,
+
+    #[command(flatten)]
+    view: ViewArguments,
+
+    #[command(flatten)]
+    files: FileArguments,
+}
+
 #[derive(JsonSchema, Serialize)]
 pub struct View<'a> {
     results: String,
@@ -154,6 +180,9 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             whole(damaged)
         }
         Command::Prune(arguments) => arguments.execute(),
+        Command::Report(ReportArguments { directories, view, files }) => {
+            report_directories(directories, (view, &files.check(Ending::ANSWER)?))
+        }
     }
 }
 

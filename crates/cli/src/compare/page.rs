@@ -31,8 +31,8 @@ pub fn of(comparison: &Comparison, notes: &str, runs: &Runs) -> Page {
 }
 
 /// The page of comparisons of documents, whose runs were made elsewhere.
-pub fn of_documents(comparisons: &[Comparison], again: &Again) -> Page {
-    let mut page = Page { title: "Two documents compared".into(), ..Page::default() };
+pub fn of_documents(title: &str, comparisons: &[Comparison], again: &Again) -> Page {
+    let mut page = Page { title: title.into(), ..Page::default() };
     for comparison in comparisons {
         let below = below_the_table(comparison);
         let compared = Compared { comparison, records: &[], notes: &below };

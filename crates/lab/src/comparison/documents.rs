@@ -65,6 +65,9 @@ struct RunLine {
     /// The build that made it, if that is known.
     #[serde(default, skip_deserializing)]
     build: String,
+    /// What tells edited scenarios, machines and kernel trees of one name apart, if that is known.
+    #[serde(default, skip_deserializing)]
+    inputs: String,
 }
 
 impl Measured for RunLine {
@@ -109,6 +112,7 @@ impl Compared {
                 .collect(),
             cpu_seconds: BTreeMap::new(),
             build: String::new(),
+            inputs: String::new(),
         };
         let runs = |arm| self.seeds.iter().enumerate().map(move |(at, &seed)| run(arm, at, seed));
         self.variants.iter().flat_map(runs).collect()
@@ -139,8 +143,9 @@ impl Document {
     pub fn of_directory(directory: &Path) -> Result<Document, ResultsError> {
         let mut sets: Vec<RunSet> = Vec::new();
         for Measurements { summary, metrics, cpu_seconds } in measurements(directory)? {
-            let (variant, seed, build) = (summary.variant, summary.seed, summary.build);
-            let run = RunLine { variant, seed, metrics, cpu_seconds, build };
+            let (variant, seed) = (summary.variant, summary.seed);
+            let (build, inputs) = (summary.build, summary.inputs);
+            let run = RunLine { variant, seed, metrics, cpu_seconds, build, inputs };
             let (scenario, machine, settings) = (summary.scenario, summary.machine, summary.settings);
             let set = RunSet { scenario, machine, settings, runs: Vec::new() };
             match sets.iter_mut().find(|other| other.is_of(&set)) {
@@ -149,6 +154,11 @@ impl Document {
             }
         }
         Ok(Document { name: directory.display().to_string(), sets })
+    }
+
+    /// Whether it has no run.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
     }
 
     fn count(&self) -> usize {
@@ -197,6 +207,28 @@ impl RunSet {
         names
     }
 
+    /// The variants, those that the scenario names first and in its order.
+    fn in_order(&self) -> Vec<&str> {
+        let mut names = self.variants();
+        let known = Scenario::load(&self.scenario).map(|scenario| scenario.variants).unwrap_or_default();
+        names.sort_by_key(|name| known.iter().position(|other| other == name).unwrap_or(known.len()));
+        names
+    }
+
+    /// The runs of a variant by seed, those of each build and of each edit of its scenario, machine or tree apart, with names that tell them apart.
+    fn apart(&self, variant: &str) -> Vec<(String, BTreeMap<u64, &RunLine>)> {
+        let mut apart: BTreeMap<(&str, &str), BTreeMap<u64, &RunLine>> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.variant == variant) {
+            apart.entry((&run.build, &run.inputs)).or_default().insert(run.seed, run);
+        }
+        let several = apart.len() > 1;
+        let name = |(build, inputs): (&str, &str)| match several {
+            true => format!("{variant} (build {}, inputs {})", short(build), short(inputs)),
+            false => variant.to_string(),
+        };
+        apart.into_iter().map(|(key, runs)| (name(key), runs)).collect()
+    }
+
     /// The runs of a variant by seed. Two of one seed are refused, as nobody could say which of them is meant.
     fn of(&self, variant: &str, place: &str) -> Result<BTreeMap<u64, &RunLine>, WrongValue> {
         let mut runs: BTreeMap<u64, &RunLine> = BTreeMap::new();
@@ -230,8 +262,8 @@ pub fn compare(first: &Document, second: &Document, at_least: f64) -> Result<Pai
         for variant in set.variants().into_iter().filter(|name| theirs.contains(name)) {
             let own = set.of(variant, &first.name)?;
             let others = other.of(variant, &second.name)?;
-            let names = [first, second].map(|side| format!("{variant} of {}", side.name));
-            comparisons.extend(compare_runs(set, [own, others], names, at_least));
+            let [one, two] = [first, second].map(|side| format!("{variant} of {}", side.name));
+            comparisons.extend(compare_runs(set, &[(one, own), (two, others)], at_least));
         }
     }
     let paired: usize = comparisons.iter().map(|comparison: &Comparison| comparison.seeds.len()).sum();
@@ -243,28 +275,65 @@ pub fn compare(first: &Document, second: &Document, at_least: f64) -> Result<Pai
     Ok(Paired { comparisons, left_over: [first, second].map(|side| side.count() - paired) })
 }
 
-/// Compares the runs of a variant over the seeds that both sides have; none if there is no such seed.
+/// The variants of documents side by side: a comparison for each scenario, machine and settings, of all variants that any document has of
+/// it, over the seeds that all of them have. Where they have none in common, the variant with the fewest runs is left out, and so on.
+pub fn side_by_side(documents: &[Document], at_least: f64) -> Vec<Comparison> {
+    let mut sets: Vec<&RunSet> = Vec::new();
+    for set in documents.iter().flat_map(|document| &document.sets) {
+        if !sets.iter().any(|known| known.is_of(set)) {
+            sets.push(set);
+        }
+    }
+    let mut comparisons = Vec::new();
+    for set in sets {
+        let mut arms: Vec<(String, BTreeMap<u64, &RunLine>)> = Vec::new();
+        for document in documents {
+            for own in document.sets.iter().filter(|own| own.is_of(set)) {
+                for variant in own.in_order() {
+                    for (name, runs) in own.apart(variant) {
+                        let of_document = format!("{name} of {}", document.name);
+                        arms.push((if documents.len() == 1 { name } else { of_document }, runs));
+                    }
+                }
+            }
+        }
+        while !arms.is_empty() && common(&arms).is_empty() {
+            let fewest = arms.iter().map(|(_, runs)| runs.len()).min();
+            let at = arms.iter().rposition(|(_, runs)| Some(runs.len()) == fewest);
+            at.map(|at| arms.remove(at));
+        }
+        comparisons.extend(compare_runs(set, &arms, at_least));
+    }
+    comparisons
+}
+
+/// The seeds that all arms have.
+fn common(arms: &[(String, BTreeMap<u64, &RunLine>)]) -> Vec<u64> {
+    let first = arms.iter().take(1).flat_map(|(_, runs)| runs.keys().copied());
+    first.filter(|seed| arms.iter().all(|(_, runs)| runs.contains_key(seed))).collect()
+}
+
+/// Compares arms, each by its name, with the first one over the seeds that all have; none if there is no such seed.
 fn compare_runs(
     set: &RunSet,
-    sides: [BTreeMap<u64, &RunLine>; 2],
-    names: [String; 2],
+    arms: &[(String, BTreeMap<u64, &RunLine>)],
     at_least: f64,
 ) -> Option<Comparison> {
-    let seeds: Vec<u64> = sides[0].keys().copied().filter(|seed| sides[1].contains_key(seed)).collect();
+    let seeds = common(arms);
     if seeds.is_empty() {
         return None;
     }
-    let paired = |side: &BTreeMap<u64, &RunLine>| -> Vec<RunLine> {
-        seeds.iter().map(|seed| side[seed].clone()).collect()
+    let paired = |(_, runs): &(String, BTreeMap<u64, &RunLine>)| -> Vec<RunLine> {
+        seeds.iter().map(|seed| runs[seed].clone()).collect()
     };
-    let [first, second] = [paired(&sides[0]), paired(&sides[1])];
+    let base = paired(arms.first()?);
+    let summary = |(at, arm): (usize, &(String, BTreeMap<u64, &RunLine>))| {
+        VariantSummary::new(&arm.0, &paired(arm), (at > 0).then_some(&base[..]))
+    };
     let scenario = Scenario::load(&set.scenario).ok();
     let own = || METRICS.iter().map(|metric| metric.name.to_string()).collect();
     let metrics: Vec<String> = scenario.as_ref().map_or_else(own, |scenario| scenario.metrics.clone());
-    let variants = vec![
-        VariantSummary::new(&names[0], &first, None),
-        VariantSummary::new(&names[1], &second, Some(&first)),
-    ];
+    let variants = arms.iter().enumerate().map(summary).collect();
     Some(Comparison {
         scenario: set.scenario.clone(),
         machine: set.machine.clone(),
@@ -322,6 +391,35 @@ mod tests {
         }
         let error = compare(&runs("a", &[1.0]), &twice, 0.0).err().unwrap().to_string();
         assert!(error.contains("seed 1 twice, of builds 01234567 and abcdefgh"), "{error}");
+    }
+
+    #[test]
+    fn variants_of_a_directory_are_compared_over_common_seeds() {
+        let mut document = runs("a", &[10.0, 20.0, 30.0, 11.0, 21.0, 5.0]);
+        for (at, run) in document.sets[0].runs.iter_mut().enumerate() {
+            let variant = ["6.18", "pcp-base", "6.12"][at / 3 + at / 5];
+            (run.variant, run.seed) = (variant.into(), [1, 2, 3, 1, 2, 9][at]);
+        }
+        let comparisons = side_by_side(&[document], 0.01);
+        let [comparison] = &comparisons[..] else { panic!("{}", comparisons.len()) };
+        let names: Vec<&str> = comparison.variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["pcp-base", "6.18"],
+            "in the scenario's order; what has no seed in common is left out"
+        );
+        assert_eq!(comparison.seeds, [1, 2]);
+        let mut rebuilt = runs("a", &[1.0, 2.0]);
+        for (run, build) in rebuilt.sets[0].runs.iter_mut().zip(["0123456789", "abcdefghij"]) {
+            (run.seed, run.build) = (1, build.into());
+        }
+        let names = |comparisons: &[Comparison]| {
+            comparisons[0].variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
+        };
+        let of_builds = names(&side_by_side(&[rebuilt], 0.01));
+        assert_eq!(of_builds, ["6.18 (build 01234567, inputs )", "6.18 (build abcdefgh, inputs )"]);
+        let both = side_by_side(&[runs("a", &[1.0, 2.0]), runs("b", &[1.0])], 0.01);
+        assert_eq!((names(&both), both[0].seeds.len()), (vec!["6.18 of a".into(), "6.18 of b".into()], 1));
     }
 
     #[test]
