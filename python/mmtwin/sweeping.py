@@ -18,6 +18,10 @@ from .answers import Sweep
 from .asking import Path, Settings, Texts
 
 
+#: More stages than a sweep has: halving takes a quarter of at most 100,000 points each time.
+MOST_STAGES = 16
+
+
 def sweep(
     what: Path,
     *,
@@ -42,6 +46,12 @@ def sweep(
     progress: bool | None = None,
 ) -> Sweep:
     """Says which values of settings to choose for a scenario or a sweep file, what they gain for certain, and what they cost.
+
+    ``over`` has the values of each key: a list, or a text such as ``"0..200"`` or ``"0,8..512"``, which ``points`` splits (5 by default).
+    ``method`` is ``grid``, ``zip``, ``random`` or ``halving``; the last two draw ``samples`` points. ``minimize`` and ``maximize`` name
+    metrics (by default the scenario's own), ``subject_to`` what has to hold (``"transaction_p99 <= 2 ms"``). Seeds 1 to ``seeds`` choose,
+    ``held_out`` seeds after those tell the gain, and ``at_least`` percent of it matter. ``variants``, ``machine`` and ``set`` change the
+    scenario, ``jobs`` runs are made at a time and kept in ``results``. The answer's ``chosen`` is what to set.
 
     With ``engine="ray"`` the runs are made by Ray tasks of one core each, ``shards`` of them (by default one for each core of the
     cluster); ``results`` has to be a directory that all nodes share, unless they share an object store (``store="s3://bucket/prefix"``).
@@ -75,7 +85,7 @@ def sweep(
 
 
 def _on_ray(asked: Sequence[str], shards: int | None) -> None:
-    """Makes the runs in Ray tasks, each a shard, and waits for all."""
+    """Makes the runs in Ray tasks, each a shard, and waits for all; stage by stage, as later ones take what earlier ones have found."""
     try:
         import ray
     except ImportError as error:
@@ -85,12 +95,16 @@ def _on_ray(asked: Sequence[str], shards: int | None) -> None:
     parts = shards or max(1, int(ray.cluster_resources().get("CPU", 1)))
     # A task whose worker is lost starts again, as often as that happens.
     make = ray.remote(num_cpus=1, max_retries=-1)(make_shard)
-    try:
-        ray.get([make.remote(list(asked), part, parts) for part in range(1, parts + 1)])
-    except ray.exceptions.RayTaskError as error:
-        raise error.as_instanceof_cause() from None
+    for _ in range(MOST_STAGES):
+        try:
+            answered = ray.get([make.remote(list(asked), part, parts) for part in range(1, parts + 1)])
+        except ray.exceptions.RayTaskError as error:
+            raise error.as_instanceof_cause() from None
+        if any(answered):
+            return
+    raise command.UsageError("engine = ray: no node sees the runs of the others; results has to be a directory that all of them share")
 
 
-def make_shard(asked: Sequence[str], part: int, parts: int) -> None:
-    """Makes the runs of a shard on one core."""
-    command.call([*asked, "--shard", f"{part}/{parts}", "--jobs", "1"], progress=False)
+def make_shard(asked: Sequence[str], part: int, parts: int) -> bool:
+    """Makes the runs of a shard that can be made now, on one core. Returns whether all runs are there, so that it came to the answer."""
+    return bool(command.call([*asked, "--shard", f"{part}/{parts}", "--jobs", "1"], progress=False).strip())

@@ -5,6 +5,7 @@ import time
 
 import mmtwin
 import pytest
+from mmtwin import sweeping
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -31,6 +32,20 @@ def test_ray_and_one_machine_answer_the_same(cluster, scenario, tmp_path):
     far, near = (sweep(scenario, tmp_path / name, **more) for name, more in [("ray", {"engine": "ray", "shards": 5}), ("local", {})])
     assert far.pop("results") != near.pop("results")
     assert far == near
+
+
+def test_the_cluster_makes_the_runs_of_all_stages(cluster, scenario, tmp_path, monkeypatch):
+    results = tmp_path / "ray"
+    when_asked = []
+    ask = sweeping.command.ask
+
+    def noting(*arguments):
+        when_asked.append(len(runs_in(results)))
+        return ask(*arguments)
+
+    monkeypatch.setattr(sweeping.command, "ask", noting)
+    sweep(scenario, results, method="halving", engine="ray", shards=3)
+    assert when_asked == [len(runs_in(results))], "nothing is left for the driver"
 
 
 def test_a_lost_node_costs_its_unfinished_runs_only(cluster, scenario, tmp_path):
