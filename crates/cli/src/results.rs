@@ -152,6 +152,17 @@ impl json::Document for View<'_> {
 }
 
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let directories = match &arguments.command {
+        Command::List(of) => std::slice::from_ref(&of.directory),
+        Command::Compact(of) => std::slice::from_ref(&of.directory),
+        Command::Prune(of) => std::slice::from_ref(&of.directory),
+        Command::Report(of) => &of.directories,
+    };
+    if let Some(missing) = directories.iter().find(|directory| !directory.exists()) {
+        let message =
+            format!("{}: no such directory; commands that make runs keep them in results", missing.display());
+        return Err(Failure::input(message));
+    }
     match &arguments.command {
         Command::List(arguments) => {
             let Listing { runs, damaged } = list(&arguments.directory)?;

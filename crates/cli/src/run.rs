@@ -299,28 +299,38 @@ fn cpu_time(records: &[Record], width: usize) -> Option<Grid> {
     let of = |record: &Record, name: &str| record.cpu_seconds.get(name).copied().unwrap_or(0.0);
     let mut header = vec!["CPU time (s)".to_string()];
     header.extend(records.iter().map(|record| format!("{}\nseed {}", record.run.variant, record.run.seed)));
-    let mut grid = Grid { words: (1..header.len()).collect(), header, ..Grid::default() };
+    let mut grid = Grid { is_padded: true, header, ..Grid::default() };
     let mut names: Vec<&str> = Category::ALL.iter().map(|category| category.name()).collect();
     names.retain(|name| records.iter().any(|record| of(record, name) > 0.0));
     names.sort_by(|a, b| of(&records[0], b).total_cmp(&of(&records[0], a)));
     let seconds_width = |record: &Record| {
         names.iter().map(|name| number(of(record, name)).chars().count()).max().unwrap_or(0)
     };
-    for name in &names {
-        let cell = |record: &Record| {
-            let (seconds, all) = (of(record, name), busy(record));
-            let told = format!("{:>1$}", number(seconds), seconds_width(record));
+    let column = |record: &Record| -> Vec<String> {
+        let (all, wide) = (busy(record), seconds_width(record));
+        let cell = |name: &&str| {
+            let seconds = of(record, name);
+            let told = format!("{:>wide$}", number(seconds));
             match is_busy(name) && all > 0.0 {
                 true => {
-                    let bar = bar(seconds / all, width);
-                    format!("{told}  {:>5.1} % {bar}", 100.0 * seconds / all).trim_end().to_string()
+                    format!("{told}  {:>5.1} % {}", 100.0 * seconds / all, bar(seconds / all, width))
                 }
                 false => told,
             }
         };
-        grid.row([name.to_string()].into_iter().chain(records.iter().map(cell)));
+        names.iter().map(cell).collect()
+    };
+    let columns: Vec<Vec<String>> = records.iter().map(|record| padded(column(record))).collect();
+    for (row, name) in names.iter().enumerate() {
+        grid.row([name.to_string()].into_iter().chain(columns.iter().map(|column| column[row].clone())));
     }
     (!grid.rows.is_empty()).then_some(grid)
+}
+
+/// Cells of the width of the widest.
+fn padded(cells: Vec<String>) -> Vec<String> {
+    let widest = cells.iter().map(|cell| cell.trim_end().chars().count()).max().unwrap_or(0);
+    cells.iter().map(|cell| format!("{:widest$}", cell.trim_end())).collect()
 }
 
 /// The label of a metric and its unit.

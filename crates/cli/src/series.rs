@@ -43,18 +43,19 @@ pub fn tables(records: &[Record]) -> String {
 }
 
 fn table(record: &Record) -> Option<String> {
-    let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for SeriesPoint { name, value, .. } in &record.series {
-        all.entry(name).or_default().push(*value);
+    let mut all: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
+    for SeriesPoint { name, value, seconds } in &record.series {
+        all.entry(name).or_default().push([*seconds, *value]);
     }
     let names: Vec<&str> = all.keys().copied().collect();
-    let first = record.series.first()?.seconds;
-    let last = record.series.last()?.seconds;
+    let times: Vec<f64> = record.series.iter().map(|point| point.seconds).collect();
+    let [first, last] = ends(&times);
     let run = format!("{}, seed {}", record.run.variant, record.run.seed);
     let over = format!("over {} to {} s", number(first), number(last));
     let mut grid = Grid { words: vec![1, 2], ..Grid::new(&[&run, &over, "least to most"]) };
     let page_bytes = record.run.machine.page_size.bytes();
-    for (name, values) in all {
+    for (name, samples) in all {
+        let values: Vec<f64> = samples.iter().map(|[_, value]| *value).collect();
         let [least, most] = ends(&values);
         if least == most {
             continue;
@@ -73,7 +74,11 @@ fn table(record: &Record) -> Option<String> {
             Measure::Percent => format!("{} %", number(value)),
             _ => number(value),
         };
-        grid.row([title, sparkline(&values, WIDTH), format!("{} to {}", told(least), told(most))]);
+        grid.row([
+            title,
+            sparkline(&samples, [first, last], WIDTH),
+            format!("{} to {}", told(least), told(most)),
+        ]);
     }
     (!grid.rows.is_empty()).then(|| format!("\n\n{}", grid.render()))
 }

@@ -10,19 +10,30 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Eighths of a character, from none on.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Values in `width` characters at most, each the mean of the values in its part; the lowest level is the least of these, the highest the
-/// most.
-pub fn sparkline(values: &[f64], width: usize) -> String {
-    let parts = values.len().min(width);
-    let mean = |part: usize| {
-        let of = &values[part * values.len() / parts..(part + 1) * values.len() / parts];
-        of.iter().sum::<f64>() / of.len() as f64
-    };
-    let means: Vec<f64> = (0..parts).map(mean).collect();
-    let [least, most] = ends(&means);
-    let level = |value: &f64| match most > least {
-        true => LEVELS[(((value - least) / (most - least) * 7.0).round() as usize).min(7)],
-        false => LEVELS[0],
+/// Samples of time and value in `width` characters, which go over the times `from` to `until`: each is the mean of the values in its part
+/// of the time, or the last before it, or blank before the first. The lowest level is the least of these, the highest the most.
+pub fn sparkline(samples: &[[f64; 2]], [from, until]: [f64; 2], width: usize) -> String {
+    let part = |time: f64| (((time - from) / (until - from) * width as f64) as usize).min(width - 1);
+    let mut sums = vec![(0.0, 0usize); width];
+    for [time, value] in samples {
+        let (sum, count) = &mut sums[part(*time)];
+        (*sum, *count) = (*sum + value, *count + 1);
+    }
+    let mut last = None;
+    let means: Vec<Option<f64>> = sums
+        .into_iter()
+        .map(|(sum, count)| {
+            last = if count > 0 { Some(sum / count as f64) } else { last };
+            last
+        })
+        .collect();
+    let [least, most] = ends(&means.iter().flatten().copied().collect::<Vec<_>>());
+    let level = |mean: &Option<f64>| match mean {
+        None => ' ',
+        Some(value) if most > least => {
+            LEVELS[(((value - least) / (most - least) * 7.0).round() as usize).min(7)]
+        }
+        Some(_) => LEVELS[0],
     };
     means.iter().map(level).collect()
 }
@@ -45,12 +56,15 @@ mod tests {
 
     #[test]
     fn a_sparkline_goes_from_the_least_to_the_most() {
-        assert_eq!(sparkline(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 8), "▁▂▃▄▅▆▇█");
-        assert_eq!(sparkline(&[5.0, 5.0, 5.0], 8), "▁▁▁");
-        assert_eq!(sparkline(&[0.0, 2.0, 10.0, 10.0], 2), "▁█", "parts are means");
-        assert_eq!((sparkline(&[], 8), sparkline(&[-1e300, 1e300], 8)), (String::new(), "▁█".into()));
-        let many: Vec<f64> = (0..1000).map(f64::from).collect();
-        assert_eq!(sparkline(&many, 30).chars().count(), 30);
+        let every = |values: &[f64]| -> Vec<[f64; 2]> {
+            values.iter().enumerate().map(|(at, &value)| [at as f64, value]).collect()
+        };
+        assert_eq!(sparkline(&every(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), [0.0, 8.0], 8), "▁▂▃▄▅▆▇█");
+        assert_eq!(sparkline(&every(&[5.0, 5.0, 5.0]), [0.0, 2.0], 3), "▁▁▁");
+        assert_eq!(sparkline(&every(&[0.0, 2.0, 10.0, 10.0]), [0.0, 4.0], 2), "▁█", "parts are means");
+        assert_eq!(sparkline(&[[2.0, 0.0], [5.0, 1.0]], [0.0, 8.0], 8), "  ▁▁▁███", "blank before the first");
+        assert_eq!(sparkline(&[[0.0, -1e300], [1.0, 1e300]], [0.0, 1.0], 2), "▁█");
+        assert_eq!(sparkline(&[[1.0, 3.0]], [1.0, 1.0], 2), "▁▁", "no time has passed");
     }
 
     #[test]
