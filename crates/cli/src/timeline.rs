@@ -13,8 +13,10 @@ use crate::terminal;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::results::Record;
-use machine::Time;
+use machine::{Category as _, Time};
+use mm::Category;
 use rayon::prelude::*;
+use sim::outcome::Outcome;
 use sim::progress::RunProgress;
 use sim::timeline::Shown;
 use sim::{Run, RunError, Workload};
@@ -32,7 +34,7 @@ const FINEST: Time = Time::from_nanoseconds(1_000);
 pub struct TimelineArguments {
     /// What -o FILE.pftrace, a timeline for Perfetto, shows: seconds of virtual time from where measuring begins, such as 0.5..0.6;
     /// the shorter, the finer [default: all that is measured]
-    #[arg(long, value_name = "FROM..TO", requires = "output")]
+    #[arg(long, value_name = "FROM..TO", requires = "output", allow_hyphen_values = true)]
     timeline: Option<Span>,
 }
 
@@ -55,7 +57,7 @@ impl FromStr for Span {
         match ends {
             Some((from, until)) if from < until => Ok(Span { from, until }),
             _ => {
-                Err("expected two numbers of seconds with .. between, the smaller first, such as 0.5..0.6"
+                Err("expected two numbers of seconds from 0 on with .. between, the smaller first, such as 0.5..0.6"
                     .into())
             }
         }
@@ -83,9 +85,39 @@ impl TimelineArguments {
         if !files.want(Ending::Pftrace) {
             return Ok(Vec::new());
         }
+        let ends = records.iter().map(|record| record.virtual_seconds).fold(0.0, f64::max);
+        if let Some(span) = self.timeline
+            && span.from.seconds() >= ends
+        {
+            let message =
+                format!("--timeline: it begins when the runs have ended, after {ends:.3} s of virtual time");
+            return Err(Failure::input(message));
+        }
+        let mut resolution = self.resolution(records);
+        loop {
+            let made = self.make(records, resolution, jobs)?;
+            let noted = || made.iter().filter_map(|(_, outcome)| Some(&outcome.timeline.as_ref()?.noted));
+            let slices: u64 = noted().map(|noted| noted.slices() as u64).sum();
+            let is_whole = noted().all(|noted| !noted.is_full());
+            if slices <= SLICES && is_whole {
+                terminal::say(format_args!("timeline: what is shorter than {resolution} is put together"));
+                return Ok(report::timeline::trace(made.iter().map(|(title, of)| (title.clone(), of))));
+            }
+            // Work came in pieces with gaps between. How many there are of what was cut off is not known.
+            let more = if is_whole { slices + slices / 4 } else { 4 * slices };
+            resolution = resolution.fraction(more, SLICES);
+        }
+    }
+
+    /// Makes the runs again.
+    fn make(
+        &self,
+        records: &[&Record],
+        resolution: Time,
+        jobs: usize,
+    ) -> Result<Vec<(String, Outcome)>, Failure> {
         let bar = bar_of(records.len())?;
         let lines = Lines::of(&bar, |bar| format!("timeline: {}, left {}", progress::runs(bar), left(bar)));
-        let resolution = self.resolution(records);
         let (from, until) = self.timeline.map_or((Time::ZERO, Time::NEVER), |span| (span.from, span.until));
         let shown = Shown { from, until, resolution };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().context("threads")?;
@@ -97,25 +129,22 @@ impl TimelineArguments {
         let made: Result<Vec<_>, RunError> = pool.install(|| records.par_iter().map(again).collect());
         drop(lines);
         bar.finish_and_clear();
-        let made = made.map_err(|error| Failure::input(error.to_string()))?;
-        if self.timeline.is_some_and(|span| records.iter().all(|of| span.from.seconds() > of.virtual_seconds))
-        {
-            terminal::say(format_args!("note: --timeline begins after the runs have ended: it is empty"));
-        }
-        terminal::say(format_args!("timeline: what is shorter than {resolution} is put together"));
-        Ok(report::timeline::trace(made.iter().map(|(title, outcome)| (title.clone(), outcome))))
+        made.map_err(|error| Failure::input(error.to_string()))
     }
 
-    /// So fine that there are at most [`SLICES`].
+    /// So fine that there would be [`SLICES`] if busy CPUs changed what they do all the time.
     fn resolution(&self, records: &[&Record]) -> Time {
-        let cpu_time = |record: &&Record| {
+        let busy = |record: &&Record| {
             let measured = Time::from_seconds(record.virtual_seconds);
             let span = self.timeline.unwrap_or(Span { from: Time::ZERO, until: measured });
             let shown = span.until.min(measured).saturating_sub(span.from);
-            shown * record.run.machine.topology().cpus() as u64
+            let idle = Category::IDLE.name();
+            let seconds: f64 =
+                record.cpu_seconds.iter().filter(|(name, _)| *name != idle).map(|of| of.1).sum();
+            shown.scale(seconds / record.virtual_seconds.max(1e-9))
         };
         // A CPU has at most two slices in the resolution's time.
-        records.iter().map(cpu_time).sum::<Time>().fraction(2, SLICES).max(FINEST)
+        records.iter().map(busy).sum::<Time>().fraction(2, SLICES).max(FINEST)
     }
 }
 

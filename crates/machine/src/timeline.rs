@@ -18,6 +18,9 @@ use crate::time::Time;
 use crate::topology::Cpu;
 use std::collections::BTreeMap;
 
+/// Slices that a timeline has at most: some hundred megabytes. What comes when there are more is not noted.
+pub const MOST_SLICES: usize = 2_000_000;
+
 /// What of a run is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -45,12 +48,12 @@ struct Strip {
 }
 
 impl Strip {
-    /// Ends the slice that grows.
-    fn close(&mut self) {
-        if let Some(mut slice) = self.open.take() {
-            slice.parts.sort_by_key(|&(what, time)| (std::cmp::Reverse(time), what));
-            self.done.push(slice);
-        }
+    /// Ends the slice that grows. Returns how many slices that makes.
+    fn close(&mut self) -> usize {
+        let Some(mut slice) = self.open.take() else { return 0 };
+        slice.parts.sort_by_key(|&(what, time)| (std::cmp::Reverse(time), what));
+        self.done.push(slice);
+        1
     }
 
     /// Whether the slice that grows lasts as long as `resolution`.
@@ -86,9 +89,8 @@ struct Course {
 }
 
 impl Course {
-    fn close(&mut self) {
-        self.tasks.close();
-        self.categories.close();
+    fn close(&mut self) -> usize {
+        self.tasks.close() + self.categories.close()
     }
 }
 
@@ -143,6 +145,8 @@ pub struct Shootdown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     window: Window,
+    /// How many slices there are, of tasks and of categories.
+    slices: usize,
     courses: Vec<Course>,
     locks: BTreeMap<LockId, LockCourse>,
     shootdowns: Vec<Shootdown>,
@@ -153,7 +157,13 @@ impl Timeline {
     pub fn new(window: Window, cpus: usize) -> Timeline {
         let course =
             Course { tasks: Strip::default(), categories: Strip::default(), task: 0, until: Time::ZERO };
-        Timeline { window, courses: vec![course; cpus], locks: BTreeMap::new(), shootdowns: Vec::new() }
+        Timeline {
+            window,
+            slices: 0,
+            courses: vec![course; cpus],
+            locks: BTreeMap::new(),
+            shootdowns: Vec::new(),
+        }
     }
 
     pub fn window(&self) -> Window {
@@ -169,16 +179,19 @@ impl Timeline {
     /// Notes what `cpu` spent on a category.
     #[cold]
     pub(crate) fn spend(&mut self, cpu: Cpu, category: u32, from: Time, until: Time) {
+        if self.is_full() {
+            return;
+        }
         let Some((from, until)) = self.within(from, until) else { return };
         let resolution = self.window.resolution;
         let course = &mut self.courses[cpu.index()];
         if from.saturating_sub(course.until) >= resolution {
-            course.close();
+            self.slices += course.close();
         }
         let categories = &mut course.categories;
         let is_next = categories.is_long(resolution) || until - from >= resolution;
         if is_next && !categories.is_only(category) {
-            categories.close();
+            self.slices += categories.close();
         }
         categories.add(category, from, until);
         course.tasks.add(course.task, from, until);
@@ -189,7 +202,7 @@ impl Timeline {
     pub fn switch(&mut self, cpu: Cpu, task: u32) {
         let course = &mut self.courses[cpu.index()];
         if std::mem::replace(&mut course.task, task) != task && course.tasks.is_long(self.window.resolution) {
-            course.close();
+            self.slices += course.close();
         }
     }
 
@@ -222,7 +235,7 @@ impl Timeline {
 
     /// Ends what still grows.
     pub fn close(&mut self) {
-        self.courses.iter_mut().for_each(Course::close);
+        self.slices += self.courses.iter_mut().map(Course::close).sum::<usize>();
     }
 
     pub fn cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
@@ -237,6 +250,16 @@ impl Timeline {
     /// What it did by category, in order; each slice is within one of [`Timeline::tasks`].
     pub fn categories(&self, cpu: Cpu) -> &[Slice] {
         &self.courses[cpu.index()].categories.done
+    }
+
+    /// How many slices there are, of tasks and of categories.
+    pub fn slices(&self) -> usize {
+        self.slices
+    }
+
+    /// Whether there are so many that what came later was not noted.
+    pub fn is_full(&self) -> bool {
+        self.slices >= MOST_SLICES
     }
 
     pub fn locks(&self) -> &BTreeMap<LockId, LockCourse> {

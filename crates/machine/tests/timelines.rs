@@ -1,6 +1,6 @@
 //! A timeline says what the accounts say, whatever its resolution, and noting it changes no clock.
 
-use machine::timeline::{LockId, Slice, Window};
+use machine::timeline::{LockId, MOST_SLICES, Slice, Window};
 use machine::{Category, Costs, Cpu, Flush, Machine, SpinLock, Time, Timeline, Topology};
 use proptest::prelude::*;
 
@@ -177,4 +177,18 @@ fn a_long_shoot_down_is_kept_with_its_targets() {
             assert!(shootdown.targets.iter().all(|of| shootdown.from < of.1 && of.1 < shootdown.until));
         }
     }
+}
+
+#[test]
+fn a_full_timeline_notes_no_more() {
+    let mut machine = machine();
+    let window = Window { from: Time::ZERO, until: Time::NEVER, resolution: ns(1) };
+    machine.accounts.begin_timeline(Timeline::new(window, CPUS));
+    for _ in 0..MOST_SLICES {
+        machine.charge(Cpu(0), Doing::Working, ns(1));
+        machine.charge(Cpu(0), Doing::Waiting, ns(1));
+    }
+    let timeline = machine.accounts.end_timeline().unwrap();
+    assert!(timeline.is_full() && timeline.slices() < MOST_SLICES + 4, "{}", timeline.slices());
+    assert_eq!(machine.now(Cpu(0)), ns(2) * MOST_SLICES as u64, "the clock goes on");
 }

@@ -97,8 +97,8 @@ pub enum EventType {
 pub struct DebugAnnotation {
     #[prost(uint64, tag = "1")]
     pub name_iid: u64,
-    #[prost(uint64, tag = "3")]
-    pub uint_value: u64,
+    #[prost(uint64, optional, tag = "3")]
+    pub uint_value: Option<u64>,
 }
 
 /// Names that events give by number.

@@ -64,7 +64,8 @@ struct Tracks {
     /// Where virtual time counts from.
     start: Time,
     window: Window,
-    cpus: Vec<Track>,
+    /// Of those that did something.
+    cpus: BTreeMap<Cpu, Track>,
 }
 
 impl Tracks {
@@ -84,20 +85,25 @@ impl Writer {
             ..TrackDescriptor::default()
         });
         let all = self.child(run, "CPUs", 0);
-        let cpus = timeline.noted.cpus();
+        let noted = &timeline.noted;
+        let targets = noted.shootdowns().iter().flat_map(|of| of.targets.iter().map(|target| target.0));
+        let mut is_shown: Vec<bool> = noted.cpus().map(|cpu| !noted.tasks(cpu).is_empty()).collect();
+        let senders = noted.shootdowns().iter().map(|of| of.initiator);
+        targets.chain(senders).for_each(|cpu| is_shown[cpu.index()] = true);
+        let shown = noted.cpus().filter(|cpu| is_shown[cpu.index()]);
         let tracks = Tracks {
             start: timeline.start,
-            window: timeline.noted.window(),
-            cpus: cpus.map(|cpu| self.child(all, &format!("CPU {}", cpu.0), cpu.0.into())).collect(),
+            window: noted.window(),
+            cpus: shown.map(|cpu| (cpu, self.child(all, &format!("CPU {}", cpu.0), cpu.0.into()))).collect(),
         };
-        for cpu in timeline.noted.cpus() {
-            self.cpu(&tracks, timeline, cpu);
+        for (&cpu, &track) in &tracks.cpus {
+            self.cpu(&tracks, timeline, (cpu, track));
         }
         for shootdown in timeline.noted.shootdowns() {
             self.shootdown(&tracks, shootdown);
         }
         let locks = self.child(run, "Locks", 1);
-        for (id, course) in timeline.noted.locks() {
+        for (id, course) in noted.locks().iter().filter(|(_, course)| !course.uses.is_empty()) {
             self.lock(&tracks, locks, &timeline.locks[id], course);
         }
         let series = self.child(run, "Series", 2);
@@ -180,8 +186,7 @@ impl Writer {
     }
 
     /// What a CPU did: the slices of tasks, and within each those of categories.
-    fn cpu(&mut self, tracks: &Tracks, timeline: &RunTimeline, cpu: Cpu) {
-        let track = tracks.cpus[cpu.index()];
+    fn cpu(&mut self, tracks: &Tracks, timeline: &RunTimeline, (cpu, track): (Cpu, Track)) {
         let category = |what: u32| Category::ALL[what as usize].name();
         let mut categories = timeline.noted.categories(cpu).iter().peekable();
         for task in timeline.noted.tasks(cpu) {
@@ -208,22 +213,27 @@ impl Writer {
         slice: &Slice,
         name: &dyn Fn(u32) -> &'n str,
     ) {
-        let Some(&(largest, _)) = slice.parts.first() else { return };
+        let Some(&(largest, most)) = slice.parts.first() else { return };
         let whole = (slice.until - slice.from).picoseconds().max(1);
         let percent = |time: Time| (100 * time.picoseconds() + whole / 2) / whole;
-        let parts = slice.parts.iter().map(|&(what, time)| (what, percent(time)));
-        let parts: Vec<(u32, u64)> = parts.filter(|&(_, share)| share >= LEAST_SHARE).collect();
-        match parts.as_slice() {
-            [] | [_] => self.begin(track, nanoseconds, name(largest), Vec::new()),
-            _ => {
-                let shares = parts.iter().map(|&(what, share)| DebugAnnotation {
-                    name_iid: self.name(&format!("{}, %", name(what))),
-                    uint_value: share,
-                });
-                let shares = shares.collect();
-                self.begin(track, nanoseconds, &format!("{} and others", name(largest)), shares);
-            }
-        }
+        // What is in no part is a gap too short to be left out.
+        let idle = whole - slice.parts.iter().map(|(_, time)| time.picoseconds()).sum::<u64>().min(whole);
+        let idle = Time::PICOSECOND * idle;
+        let parts = slice.parts.iter().map(|&(what, time)| (name(what), percent(time)));
+        let parts = parts.chain([("idle", percent(idle))]);
+        let parts: Vec<(&str, u64)> = parts.filter(|&(_, share)| share >= LEAST_SHARE).collect();
+        let shares = parts.iter().map(|&(what, share)| DebugAnnotation {
+            name_iid: self.name(&format!("{what}, %")),
+            uint_value: Some(share),
+        });
+        let shares: Vec<DebugAnnotation> = shares.collect();
+        let title = match (parts.as_slice(), slice.parts.len()) {
+            ([] | [_], _) => return self.begin(track, nanoseconds, name(largest), Vec::new()),
+            (_, 1) => name(largest).to_string(),
+            _ => format!("{} and others", name(largest)),
+        };
+        let title = if idle > most { format!("mostly idle, {title}") } else { title };
+        self.begin(track, nanoseconds, &title, shares);
     }
 
     /// An arrow from the sender of interrupts to each target.
@@ -233,10 +243,11 @@ impl Writer {
         self.flows += targets.len() as u64;
         let cause = Category::ALL[category as usize].name();
         let [sends, took] = [&format!("{cause}: interrupts sent"), "took, ns"].map(|name| self.name(name));
-        let duration = DebugAnnotation { name_iid: took, uint_value: (until - from).picoseconds() / 1000 };
+        let duration =
+            DebugAnnotation { name_iid: took, uint_value: Some((until - from).picoseconds() / 1000) };
         let sent = TrackEvent {
             name_iid: sends,
-            track_uuid: tracks.cpus[initiator.index()],
+            track_uuid: tracks.cpus[&initiator],
             flow_ids: (first..=self.flows).collect(),
             debug_annotations: vec![duration],
             ..TrackEvent::default()
@@ -246,7 +257,7 @@ impl Writer {
         for (flow, &(cpu, arrival)) in (first..).zip(targets) {
             let received = TrackEvent {
                 name_iid,
-                track_uuid: tracks.cpus[cpu.index()],
+                track_uuid: tracks.cpus[&cpu],
                 terminating_flow_ids: vec![flow],
                 ..TrackEvent::default()
             };
@@ -268,7 +279,8 @@ impl Writer {
                 continue;
             }
             let waited = (section.from - section.arrived).picoseconds() / 1000;
-            let waited = DebugAnnotation { name_iid: self.name("waited before, ns"), uint_value: waited };
+            let waited =
+                DebugAnnotation { name_iid: self.name("waited before, ns"), uint_value: Some(waited) };
             self.begin(own, from, &format!("held by CPU {}", section.cpu.0), vec![waited]);
             self.end(own, until);
             free_from = until;
@@ -288,25 +300,30 @@ impl Writer {
         }
     }
 
-    /// What runs sample.
+    /// What runs sample, but for what is 0 all the time; the value that a series has when the window begins is the last before it.
     fn series(&mut self, tracks: &Tracks, parent: Track, samples: &[Sample]) {
-        let mut known: BTreeMap<&str, Track> = BTreeMap::new();
-        let window = tracks.window.from.seconds()..=tracks.window.until.seconds();
-        for sample in samples.iter().filter(|sample| window.contains(&sample.seconds)) {
-            let track = match known.get(sample.name) {
-                Some(&track) => track,
-                None => {
-                    let kind = kind_of(sample.name);
-                    let title = match kind.title {
-                        "" => sample.name.into(),
-                        title => format!("{title} ({})", sample.name),
-                    };
-                    let track = self.counter(parent, &title, kind.unit.name());
-                    known.insert(sample.name, track);
-                    track
-                }
+        let mut all: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+        for sample in samples {
+            all.entry(sample.name).or_default().push(sample);
+        }
+        let Window { from, until, .. } = tracks.window;
+        for (name, samples) in all {
+            let before = samples.iter().take_while(|of| of.seconds < from.seconds()).count();
+            let shown = samples[before.saturating_sub(1)..].iter();
+            let shown = shown.take_while(|of| of.seconds <= until.seconds());
+            if shown.clone().all(|sample| sample.value == 0.0) {
+                continue;
+            }
+            let kind = kind_of(name);
+            let title = match kind.title {
+                "" => name.into(),
+                title => format!("{title} ({name})"),
             };
-            self.value(track, tracks.nanoseconds(Time::from_seconds(sample.seconds)), sample.value);
+            let track = self.counter(parent, &title, kind.unit.name());
+            for sample in shown {
+                let time = Time::from_seconds(sample.seconds).max(from);
+                self.value(track, tracks.nanoseconds(time), sample.value);
+            }
         }
     }
 

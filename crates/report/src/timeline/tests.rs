@@ -89,6 +89,11 @@ fn read(bytes: &[u8]) -> Read {
     read
 }
 
+/// The largest piece that a slice is called by.
+fn largest(name: &str) -> &str {
+    name.trim_start_matches("mostly idle, ").trim_end_matches(" and others")
+}
+
 #[test]
 fn a_run_is_the_same_with_a_timeline() {
     for name in ["page_fault1", "working-set-shift-1g"] {
@@ -107,15 +112,14 @@ fn runs_are_groups_of_one_trace() {
     assert_eq!(both.processes, ["one", "two"]);
     let read = read(&trace([("one".to_string(), &host)]));
     let programs: BTreeSet<&str> = host.programs.iter().map(|of| of.name.as_str()).collect();
-    let is_program = |(name, _): &(String, u64)| programs.contains(name.trim_end_matches(" and others"));
+    let is_program = |(name, _): &(String, u64)| programs.contains(largest(name));
     let of_cpus = |depth| {
         let cpus =
             read.slices.iter().filter(move |((track, at), _)| track.starts_with("CPU ") && *at == depth);
         cpus.flat_map(|(_, slices)| slices)
     };
     assert!(of_cpus(0).count() > 0 && of_cpus(0).all(is_program));
-    let is_category =
-        |(name, _): &(String, u64)| Category::find(name.trim_end_matches(" and others")).is_some();
+    let is_category = |(name, _): &(String, u64)| Category::find(largest(name)).is_some();
     assert!(of_cpus(1).count() > 0 && of_cpus(1).all(is_category), "what a task's time goes to");
     for counter in ["held", "CPUs that wait", "memory in pagesets (pcp_pages)"] {
         assert!(read.counters.contains(counter), "{counter} of {:?}", read.counters);
@@ -139,6 +143,27 @@ fn slices_add_up_to_the_time_by_cause() {
         let off = slices.count() as f64 * 1e-9;
         assert!((shown - seconds).abs() <= off + 0.01 * seconds, "{category}: {shown} of {seconds} s");
     }
+}
+
+/// With a coarse resolution, a CPU that works now and then has slices with gaps in them, which do not pass for work.
+#[test]
+fn gaps_that_are_put_together_are_said() {
+    let outcome = with_timeline(&short_run("working-set-shift-1g"), 5_000_000);
+    let bytes = trace([("one".to_string(), &outcome)]);
+    let slices = read(&bytes).slices;
+    let all = || slices.iter().filter(|((track, depth), _)| track.starts_with("CPU ") && *depth == 1);
+    let of = |is_idle: bool| {
+        let slices = all().flat_map(|(_, slices)| slices);
+        let wanted = slices.filter(|(name, _)| name.starts_with("mostly idle, ") == is_idle);
+        wanted.map(|(_, nanoseconds)| nanoseconds).sum::<u64>() as f64 / 1e9
+    };
+    let busy: f64 = outcome.cpu_seconds.iter().filter(|(name, _)| **name != "idle").map(|of| of.1).sum();
+    assert!(
+        of(false) <= 2.0 * busy,
+        "{} of slices that are busy for half of their time, {busy} s busy",
+        of(false)
+    );
+    assert!(of(true) + of(false) >= 0.99 * busy);
 }
 
 #[test]
