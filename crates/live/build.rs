@@ -10,6 +10,8 @@ fn main() {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets it for build scripts");
     let top = Path::new(&package).join("../../data/recordings");
     let top = top.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", top.display()));
+    // Cargo looks for changes in all that is below it.
+    println!("cargo::rerun-if-changed={}", top.display());
     let mut files = Vec::new();
     collect(&top, &mut files).unwrap_or_else(|error| panic!("{}: {error}", top.display()));
     files.sort();
@@ -33,15 +35,13 @@ fn main() {
     std::fs::write(&path, source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Adds all files below a directory, and lets cargo look for changes there.
+/// Adds all files below a directory.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    println!("cargo::rerun-if-changed={}", directory.display());
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
         } else {
-            println!("cargo::rerun-if-changed={}", path.display());
             files.push(path);
         }
     }

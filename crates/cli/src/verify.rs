@@ -211,12 +211,14 @@ impl Arguments {
         let numa = self.selection(mechanism)?;
         let workload =
             |name: &String| name.parse().map_err(|error| Failure::input(format!("--workload: {error}")));
-        let recordings = match (&self.recordings, built_in::directory()) {
-            (Some(directory), _) => directory.clone(),
-            (None, Ok(directory)) => directory,
-            (None, Err(error)) if self.recorded => return Err(Failure::input(error.to_string())),
-            // The running kernel may be observed without recordings.
-            (None, Err(_)) => default_directory(),
+        let recordings = match &self.recordings {
+            Some(directory) => directory.clone(),
+            None => match built_in::directory() {
+                Ok(directory) => directory,
+                Err(error) if self.recorded => return Err(Failure::input(error.to_string())),
+                // The running kernel may be observed without recordings.
+                Err(_) => default_directory(),
+            },
         };
         Ok(Asked {
             program: std::env::current_exe().context("cannot find the path of this program")?,

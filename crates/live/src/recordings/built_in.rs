@@ -8,9 +8,9 @@
 //! written again where it differs.
 
 use crate::places::{self, PlaceError};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use workload::output::{Existing, Output, OutputError, directory_of};
 
 include!(concat!(env!("OUT_DIR"), "/recordings.rs"));
 
@@ -19,30 +19,29 @@ include!(concat!(env!("OUT_DIR"), "/recordings.rs"));
 pub enum BuiltInError {
     #[error("{0}; or name a directory of recordings with --recordings DIR")]
     Place(#[from] PlaceError),
-    #[error("{}: {source}; or name a directory of recordings with --recordings DIR", .path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error("{0}; or name a directory of recordings with --recordings DIR")]
+    Output(#[from] OutputError),
 }
 
 /// The directory that has them.
 pub fn directory() -> Result<PathBuf, BuiltInError> {
     let directory = places::cache()?.join(format!("recordings-{HASH}"));
     for (name, bytes) in FILES {
-        let path = directory.join(name);
-        put(&path, bytes).map_err(|source| BuiltInError::Io { path, source })?;
+        put(&directory.join(name), bytes)?;
     }
     Ok(directory)
 }
 
 /// Writes a file unless it is there with these contents. Whoever reads it meanwhile sees the old or the new one whole.
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn put(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    let directory = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)?;
-    let mut file = NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
+    let failed = |source| OutputError::Io { path: path.into(), source };
+    std::fs::create_dir_all(directory_of(path)).map_err(failed)?;
+    let mut file = Output::at(path, Existing::Replace)?.create()?;
+    file.write_all(bytes).map_err(failed)?;
+    file.finish()?;
     Ok(())
 }
 
