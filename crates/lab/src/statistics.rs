@@ -91,6 +91,11 @@ impl Change {
     pub fn is_significant(&self) -> bool {
         self.p_value.is_some_and(|p| p < ALPHA)
     }
+
+    /// Whether all pairs have the same difference.
+    pub fn is_exact(&self) -> bool {
+        self.difference_interval.is_some_and(|Interval { low, high }| low == high)
+    }
 }
 
 /// Arithmetic mean; 0 for no values.

@@ -177,7 +177,7 @@ fn of_goal(goal: &GoalResult) -> String {
         (Some(MemberResult { metric, .. }), Measure::Difference) => {
             let unit = metric.unit_of_change().unwrap_or(metric.unit);
             match change(&goal.change, Some(unit), "") {
-                (value, Some(interval)) if !is_exact(&goal.change) => format!("{value} {interval}"),
+                (value, Some(interval)) if !goal.change.is_exact() => format!("{value} {interval}"),
                 (value, _) => value,
             }
         }
@@ -187,11 +187,6 @@ fn of_goal(goal: &GoalResult) -> String {
         Holds::Same => format!("{} as before", label(goal)),
         _ => format!("{} {told}", label(goal)),
     }
-}
-
-/// Whether every seed gave the same change.
-fn is_exact(of: &Change) -> bool {
-    of.difference_interval.is_some_and(|interval| interval.low == interval.high)
 }
 
 /// The metric of a goal, unless each member has its own.
@@ -231,7 +226,7 @@ fn verdict(answer: &Answer) -> String {
     let goals = of.goals.iter().map(of_goal).collect::<Vec<_>>().join("; ");
     let seeds = match answer.is_one_recording {
         true => "of the only recording that there is: what chance makes of it is not known".into(),
-        false if of.goals.iter().all(|goal| is_exact(&goal.change)) => {
+        false if of.goals.iter().all(|goal| goal.change.is_exact()) => {
             format!("{} seeds that did not choose it, all the same", answer.held_out)
         }
         false => format!("95 % interval, {} seeds that did not choose it", answer.held_out),
@@ -482,7 +477,7 @@ fn on_real_machine(answer: &Answer, width: usize) -> String {
 fn trial(of: &Trial) -> String {
     let Trial { member, metric, seconds, runs, change } = of;
     let expected = in_a_line(change, metric);
-    let refuted = match is_exact(change) || runs.is_none() {
+    let refuted = match change.is_exact() || runs.is_none() {
         true => "refuted unless the change that you measure is significant and goes the same way",
         false => "refuted if the 95 % interval of the change that you measure does not overlap that",
     };

@@ -16,7 +16,7 @@ use super::on_machine::Chosen;
 use super::plan::{Method, Rung, Time};
 use super::{Choice, Effect, Judged, Limited, Sweep, is_gain};
 use crate::comparison::verdict::is_better;
-use crate::statistics::{self, Change, Interval, change, holm, is_significant, mean};
+use crate::statistics::{self, Change, change, holm, is_significant, mean};
 use mm::sysctl::Scale;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -227,17 +227,12 @@ pub struct Trial {
 /// Whether a change is there, and for the better.
 fn holds(change: &Change, direction: Direction, at_least: f64) -> Holds {
     match change.difference {
-        0.0 if is_exact(change) => Holds::Same,
+        0.0 if change.is_exact() => Holds::Same,
         _ if !change.is_significant() => Holds::Unclear,
         _ if change.ratio.is_some_and(|ratio| (ratio - 1.0).abs() < at_least) => Holds::Negligible,
         difference if is_gain(direction, difference) => Holds::Better,
         _ => Holds::Worse,
     }
-}
-
-/// Whether all seeds gave the same difference.
-fn is_exact(change: &Change) -> bool {
-    change.difference_interval.is_some_and(|Interval { low, high }| low == high)
 }
 
 impl Sweep {
