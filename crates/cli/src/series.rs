@@ -11,7 +11,7 @@ use crate::sparkline::{ends, sparkline};
 use crate::table::Grid;
 use lab::results::{Record, SeriesPoint};
 use report::chart::Measure;
-use report::series::kind_of;
+use report::series::{kind_of, title_of};
 use std::collections::BTreeMap;
 
 /// Number of samples that are shown, evenly spaced over all of them.
@@ -19,11 +19,17 @@ const MOMENTS: usize = 8;
 
 /// For each sampled metric, up to [`MOMENTS`] pairs of seconds and value.
 pub fn series(record: &Record) -> BTreeMap<&str, Vec<[f64; 2]>> {
+    let mut all = by_name(record);
+    all.values_mut().for_each(few);
+    all
+}
+
+/// For each sampled metric, all pairs of seconds and value.
+fn by_name(record: &Record) -> BTreeMap<&str, Vec<[f64; 2]>> {
     let mut all: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
     for SeriesPoint { seconds, name, value } in &record.series {
         all.entry(name).or_default().push([*seconds, *value]);
     }
-    all.values_mut().for_each(few);
     all
 }
 
@@ -43,10 +49,7 @@ pub fn tables(records: &[Record]) -> String {
 }
 
 fn table(record: &Record) -> Option<String> {
-    let mut all: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
-    for SeriesPoint { name, value, seconds } in &record.series {
-        all.entry(name).or_default().push([*seconds, *value]);
-    }
+    let all = by_name(record);
     let names: Vec<&str> = all.keys().copied().collect();
     let times: Vec<f64> = record.series.iter().map(|point| point.seconds).collect();
     let [first, last] = ends(&times);
@@ -61,13 +64,8 @@ fn table(record: &Record) -> Option<String> {
             continue;
         }
         let kind = kind_of(name);
-        let title = match kind.title {
-            "" => name.into(),
-            title => match names.iter().filter(|other| kind_of(other).title == title).count() {
-                1 => title.to_string(),
-                _ => format!("{title} ({name})"),
-            },
-        };
+        let alike = names.iter().filter(|other| kind_of(other).title == kind.title).count();
+        let title = if alike == 1 && !kind.title.is_empty() { kind.title.into() } else { title_of(name) };
         let (measure, factor) = kind.unit.measure(page_bytes);
         let told = |value: f64| match measure {
             Measure::Bytes => memory(value * factor),

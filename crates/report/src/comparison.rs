@@ -150,15 +150,11 @@ impl Compared<'_> {
     }
 
     fn over_time(&self, name: &str, lines: Vec<Line>, page_bytes: u64) -> Chart {
-        let kind = series::kind_of(name);
-        let title = match kind.title {
-            "" => name.to_string(),
-            title => format!("{title} ({name})"),
-        };
+        let title = series::title_of(name);
         let axis = |title: &str, measure| Axis { title: title.into(), measure, scale: Scale::Linear };
         let drawing = Lines {
             x: axis("virtual time", Measure::Seconds),
-            y: axis("", kind.unit.measure(page_bytes).0),
+            y: axis("", series::kind_of(name).unit.measure(page_bytes).0),
             y_ends: None,
             lines,
         };

@@ -51,6 +51,14 @@ pub fn kind_of(name: &str) -> Kind {
     }
 }
 
+/// What a series is called: what it is, and the name that it has in documents.
+pub fn title_of(name: &str) -> String {
+    match kind_of(name).title {
+        "" => name.into(),
+        title => format!("{title} ({name})"),
+    }
+}
+
 impl Unit {
     /// In words, of samples as they are.
     pub fn name(self) -> &'static str {
