@@ -186,7 +186,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         &comparison::scenarios_of(&arms),
         metrics.iter().map(String::as_str),
     )?;
-    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
     let Arguments { view, timeline, sweep, .. } = arguments;
     let wanted = Wanted { sweep, view, files, timeline };

@@ -85,7 +85,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         varied: Vec::new(),
         trees: kernel::trees(Series::PCP.name, variants.iter())?,
     };
-    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment)?;
     let Arguments { view, timeline, sweep, .. } = arguments;
     compare(&experiment, &Wanted { sweep, view, files, timeline }, RELEVANT)?;
     Ok(())

@@ -125,7 +125,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         trees,
         scenario,
     };
-    let files = arguments.timeline.check(&arguments.files, &experiment.runs()?)?;
+    let files = arguments.timeline.check(&arguments.files, &experiment)?;
     let records = sweep(&experiment, &arguments.sweep)?;
     let view = Runs {
         scenario: &experiment.scenario.name,
@@ -293,9 +293,6 @@ const BAR: usize = 20;
 /// of all has `width` characters. None if no CPU did anything.
 fn cpu_time(records: &[Record], width: usize) -> Option<Grid> {
     let is_busy = |name: &str| name != Category::IDLE.name();
-    let busy = |record: &Record| {
-        record.cpu_seconds.iter().filter(|(name, _)| is_busy(name)).map(|(_, seconds)| seconds).sum::<f64>()
-    };
     let of = |record: &Record, name: &str| record.cpu_seconds.get(name).copied().unwrap_or(0.0);
     let mut header = vec!["CPU time (s)".to_string()];
     header.extend(records.iter().map(|record| format!("{}\nseed {}", record.run.variant, record.run.seed)));
@@ -307,7 +304,7 @@ fn cpu_time(records: &[Record], width: usize) -> Option<Grid> {
         names.iter().map(|name| number(of(record, name)).chars().count()).max().unwrap_or(0)
     };
     let column = |record: &Record| -> Vec<String> {
-        let (all, wide) = (busy(record), seconds_width(record));
+        let (all, wide) = (record.busy_seconds(), seconds_width(record));
         let cell = |name: &&str| {
             let seconds = of(record, name);
             let told = format!("{:>wide$}", number(seconds));

@@ -12,20 +12,20 @@ use crate::progress::{self, Lines};
 use crate::terminal;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use lab::experiment::Experiment;
 use lab::results::Record;
-use machine::{Category as _, Time};
-use mm::Category;
+use machine::Time;
+use machine::timeline::Window;
 use rayon::prelude::*;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
-use sim::timeline::Shown;
 use sim::{Run, RunError, Workload};
 use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Slices that all runs of a trace have at most, as far as the resolution settles it: 40 MB, at 50 bytes each.
-const SLICES: u64 = 800_000;
+/// Events that all runs of a trace have at most: 40 MB, at 50 bytes each.
+const EVENTS: u64 = 800_000;
 /// What is shorter than this is never of interest by itself: a page fault takes a microsecond.
 const FINEST: Time = Time::from_nanoseconds(1_000);
 
@@ -65,11 +65,11 @@ impl FromStr for Span {
 }
 
 impl TimelineArguments {
-    /// Checks names of files as [`FileArguments::check`] does, and that a timeline can be made of these runs if it is asked for.
-    pub fn check(&self, files: &FileArguments, runs: &[Run]) -> Result<Files, Failure> {
+    /// Checks names of files as [`FileArguments::check`] does, and that a timeline can be made of an experiment's runs if it is asked for.
+    pub fn check(&self, files: &FileArguments, experiment: &Experiment) -> Result<Files, Failure> {
         let files = files.check(Ending::RUNS)?;
         match (files.want(Ending::Pftrace), self.timeline) {
-            (true, _) => runs.iter().try_for_each(check)?,
+            (true, _) => experiment.runs()?.iter().try_for_each(check)?,
             (false, Some(_)) => {
                 return Err(Failure::input(
                     "--timeline: it says what -o FILE.pftrace shows, which is not given",
@@ -97,15 +97,15 @@ impl TimelineArguments {
         loop {
             let made = self.make(records, resolution, jobs)?;
             let noted = || made.iter().filter_map(|(_, outcome)| Some(&outcome.timeline.as_ref()?.noted));
-            let slices: u64 = noted().map(|noted| noted.slices() as u64).sum();
+            let events: u64 = noted().map(|noted| noted.events() as u64).sum();
             let is_whole = noted().all(|noted| !noted.is_full());
-            if slices <= SLICES && is_whole {
+            if events <= EVENTS && is_whole {
                 terminal::say(format_args!("timeline: what is shorter than {resolution} is put together"));
                 return Ok(report::timeline::trace(made.iter().map(|(title, of)| (title.clone(), of))));
             }
             // Work came in pieces with gaps between. How many there are of what was cut off is not known.
-            let more = if is_whole { slices + slices / 4 } else { 4 * slices };
-            resolution = resolution.fraction(more, SLICES);
+            let more = if is_whole { events + events / 4 } else { 4 * events };
+            resolution = resolution.fraction(more, EVENTS);
         }
     }
 
@@ -119,7 +119,7 @@ impl TimelineArguments {
         let bar = bar_of(records.len())?;
         let lines = Lines::of(&bar, |bar| format!("timeline: {}, left {}", progress::runs(bar), left(bar)));
         let (from, until) = self.timeline.map_or((Time::ZERO, Time::NEVER), |span| (span.from, span.until));
-        let shown = Shown { from, until, resolution };
+        let shown = Window { from, until, resolution };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().context("threads")?;
         let again = |record: &&Record| {
             let outcome = sim::run_with_timeline(&record.run, shown, &RunProgress::default())?;
@@ -132,19 +132,16 @@ impl TimelineArguments {
         made.map_err(|error| Failure::input(error.to_string()))
     }
 
-    /// So fine that there would be [`SLICES`] if busy CPUs changed what they do all the time.
+    /// So fine that there would be [`EVENTS`] if busy CPUs changed what they do all the time.
     fn resolution(&self, records: &[&Record]) -> Time {
         let busy = |record: &&Record| {
             let measured = Time::from_seconds(record.virtual_seconds);
             let span = self.timeline.unwrap_or(Span { from: Time::ZERO, until: measured });
             let shown = span.until.min(measured).saturating_sub(span.from);
-            let idle = Category::IDLE.name();
-            let seconds: f64 =
-                record.cpu_seconds.iter().filter(|(name, _)| *name != idle).map(|of| of.1).sum();
-            shown.scale(seconds / record.virtual_seconds.max(1e-9))
+            shown.scale(record.busy_seconds() / record.virtual_seconds.max(1e-9))
         };
         // A CPU has at most two slices in the resolution's time.
-        records.iter().map(busy).sum::<Time>().fraction(2, SLICES).max(FINEST)
+        records.iter().map(busy).sum::<Time>().fraction(2, EVENTS).max(FINEST)
     }
 }
 

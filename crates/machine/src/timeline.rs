@@ -18,8 +18,8 @@ use crate::time::Time;
 use crate::topology::Cpu;
 use std::collections::BTreeMap;
 
-/// Slices that a timeline has at most: some hundred megabytes. What comes when there are more is not noted.
-pub const MOST_SLICES: usize = 2_000_000;
+/// Events that a timeline has at most: some hundred megabytes. What comes when there are more is not noted.
+pub const MOST_EVENTS: usize = 2_000_000;
 
 /// What of a run is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,14 @@ pub struct Window {
     pub until: Time,
     /// What is shorter is put together.
     pub resolution: Time,
+}
+
+impl Window {
+    /// The same, so much later.
+    pub fn later(self, by: Time) -> Window {
+        let until = if self.until == Time::NEVER { Time::NEVER } else { self.until + by };
+        Window { from: self.from + by, until, ..self }
+    }
 }
 
 /// A span of a CPU's time.
@@ -43,7 +51,7 @@ pub struct Slice {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Strip {
     done: Vec<Slice>,
-    /// Without parts before the first piece.
+    /// None before the first piece, and in a gap.
     open: Option<Slice>,
 }
 
@@ -145,8 +153,8 @@ pub struct Shootdown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     window: Window,
-    /// How many slices there are, of tasks and of categories.
-    slices: usize,
+    /// How much there is to draw: slices of tasks and of categories, sections and uses of locks, interrupts and their targets.
+    events: usize,
     courses: Vec<Course>,
     locks: BTreeMap<LockId, LockCourse>,
     shootdowns: Vec<Shootdown>,
@@ -159,7 +167,7 @@ impl Timeline {
             Course { tasks: Strip::default(), categories: Strip::default(), task: 0, until: Time::ZERO };
         Timeline {
             window,
-            slices: 0,
+            events: 0,
             courses: vec![course; cpus],
             locks: BTreeMap::new(),
             shootdowns: Vec::new(),
@@ -186,12 +194,12 @@ impl Timeline {
         let resolution = self.window.resolution;
         let course = &mut self.courses[cpu.index()];
         if from.saturating_sub(course.until) >= resolution {
-            self.slices += course.close();
+            self.events += course.close();
         }
         let categories = &mut course.categories;
         let is_next = categories.is_long(resolution) || until - from >= resolution;
         if is_next && !categories.is_only(category) {
-            self.slices += categories.close();
+            self.events += categories.close();
         }
         categories.add(category, from, until);
         course.tasks.add(course.task, from, until);
@@ -202,7 +210,7 @@ impl Timeline {
     pub fn switch(&mut self, cpu: Cpu, task: u32) {
         let course = &mut self.courses[cpu.index()];
         if std::mem::replace(&mut course.task, task) != task && course.tasks.is_long(self.window.resolution) {
-            self.slices += course.close();
+            self.events += course.close();
         }
     }
 
@@ -212,7 +220,11 @@ impl Timeline {
         let Window { resolution, .. } = self.window;
         let (held, waited) =
             (self.within(section.from, section.until), self.within(section.arrived, section.from));
+        if self.is_full() || (held.is_none() && waited.is_none()) {
+            return;
+        }
         let course = self.locks.entry(lock).or_default();
+        let before = course.sections.len() + course.uses.len();
         let of_window = self.window.from;
         let parts = |span: Option<(Time, Time)>| {
             span.into_iter().flat_map(move |(from, until)| spans(of_window, resolution, from, until))
@@ -223,19 +235,21 @@ impl Timeline {
         if held.is_some_and(is_long) || waited.is_some_and(is_long) {
             course.sections.push(section);
         }
+        self.events += course.sections.len() + course.uses.len() - before;
     }
 
     /// Notes interrupts.
     pub(crate) fn shoot_down(&mut self, shootdown: Shootdown) {
-        let Shootdown { from, until, .. } = shootdown;
-        if self.within(from, until).is_some_and(|(from, until)| until - from >= self.window.resolution) {
+        let shown = self.within(shootdown.from, shootdown.until);
+        if !self.is_full() && shown.is_some_and(|(from, until)| until - from >= self.window.resolution) {
+            self.events += 1 + shootdown.targets.len();
             self.shootdowns.push(shootdown);
         }
     }
 
     /// Ends what still grows.
     pub fn close(&mut self) {
-        self.slices += self.courses.iter_mut().map(Course::close).sum::<usize>();
+        self.events += self.courses.iter_mut().map(Course::close).sum::<usize>();
     }
 
     pub fn cpus(&self) -> impl Iterator<Item = Cpu> + use<> {
@@ -252,14 +266,14 @@ impl Timeline {
         &self.courses[cpu.index()].categories.done
     }
 
-    /// How many slices there are, of tasks and of categories.
-    pub fn slices(&self) -> usize {
-        self.slices
+    /// How much there is to draw: slices of tasks and of categories, sections and uses of locks, interrupts and their targets.
+    pub fn events(&self) -> usize {
+        self.events
     }
 
     /// Whether there are so many that what came later was not noted.
     pub fn is_full(&self) -> bool {
-        self.slices >= MOST_SLICES
+        self.events >= MOST_EVENTS
     }
 
     pub fn locks(&self) -> &BTreeMap<LockId, LockCourse> {

@@ -1,6 +1,6 @@
 //! A timeline says what the accounts say, whatever its resolution, and noting it changes no clock.
 
-use machine::timeline::{LockId, MOST_SLICES, Slice, Window};
+use machine::timeline::{LockId, MOST_EVENTS, Slice, Window};
 use machine::{Category, Costs, Cpu, Flush, Machine, SpinLock, Time, Timeline, Topology};
 use proptest::prelude::*;
 
@@ -123,6 +123,11 @@ proptest! {
         let uses = timeline.locks().get(&LockId { waiting: Doing::Waiting as u32, number: 7 });
         let waited = uses.iter().flat_map(|of| of.uses.values()).map(|of| of.waited).sum::<Time>();
         prop_assert_eq!(waited, lock.statistics().wait);
+        let slices = |cpu| timeline.tasks(cpu).len() + timeline.categories(cpu).len();
+        let of_locks = timeline.locks().values().map(|of| of.sections.len() + of.uses.len()).sum::<usize>();
+        let of_interrupts = timeline.shootdowns().iter().map(|of| 1 + of.targets.len()).sum::<usize>();
+        let all = timeline.cpus().map(slices).sum::<usize>() + of_locks + of_interrupts;
+        prop_assert_eq!(timeline.events(), all, "all that there is to draw is counted");
     }
 
     #[test]
@@ -184,11 +189,11 @@ fn a_full_timeline_notes_no_more() {
     let mut machine = machine();
     let window = Window { from: Time::ZERO, until: Time::NEVER, resolution: ns(1) };
     machine.accounts.begin_timeline(Timeline::new(window, CPUS));
-    for _ in 0..MOST_SLICES {
+    for _ in 0..MOST_EVENTS {
         machine.charge(Cpu(0), Doing::Working, ns(1));
         machine.charge(Cpu(0), Doing::Waiting, ns(1));
     }
     let timeline = machine.accounts.end_timeline().unwrap();
-    assert!(timeline.is_full() && timeline.slices() < MOST_SLICES + 4, "{}", timeline.slices());
-    assert_eq!(machine.now(Cpu(0)), ns(2) * MOST_SLICES as u64, "the clock goes on");
+    assert!(timeline.is_full() && timeline.events() < MOST_EVENTS + 4, "{}", timeline.events());
+    assert_eq!(machine.now(Cpu(0)), ns(2) * MOST_EVENTS as u64, "the clock goes on");
 }

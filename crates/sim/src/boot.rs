@@ -10,7 +10,7 @@ use crate::error::{Misfit, RunError};
 use crate::progress::RunProgress;
 use crate::random::{Stream, stream};
 use crate::system::{System, Validation};
-use crate::timeline::Shown;
+use machine::timeline::Window;
 use machine::{Cpu, PageSize, Profile, WrongValue};
 use mm::memory_map::{MemoryRange, booted_memory};
 use mm::{Decisions, Features, Settings};
@@ -36,8 +36,8 @@ pub struct Boot<'a> {
     pub progress: &'a RunProgress,
     /// Steps of CPUs between two checks of the memory manager's invariants; none if absent.
     pub validate_every: Option<NonZeroU32>,
-    /// What the timeline shows; none is noted if absent.
-    pub timeline: Option<Shown>,
+    /// What a timeline notes, from where measuring begins; none is made if absent.
+    pub timeline: Option<Window>,
 }
 
 impl Boot<'_> {
@@ -54,7 +54,7 @@ impl Boot<'_> {
             System::new(self.machine, memory, (self.features, self.decisions), settings, cgroups, noise);
         system.progress = self.progress.clone();
         system.validation = self.validate_every.map(Validation::every);
-        system.shown = self.timeline;
+        system.noted = self.timeline;
         system.mm.enter(&mut system.machine, Cpu(0)).boot_huge_pages();
         if let Some(batch) = self.batch {
             system.mm.force_pagesets(batch, 2 * batch);

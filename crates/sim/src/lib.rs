@@ -41,7 +41,7 @@ pub mod timeline;
 
 use crate::outcome::Outcome;
 use crate::progress::RunProgress;
-use crate::timeline::Shown;
+use machine::timeline::Window;
 use machine::{Time, WrongValue};
 use mm::Decisions;
 use std::num::NonZeroU32;
@@ -65,10 +65,10 @@ pub fn run_validating(run: &Run, every: NonZeroU32) -> Result<Outcome, RunError>
     run_booted(&Boot { validate_every: Some(every), ..run.boot(progress)? }, run)
 }
 
-/// Makes a run and notes how it goes. The outcome is that of [`run`], with a timeline.
-pub fn run_with_timeline(run: &Run, shown: Shown, progress: &RunProgress) -> Result<Outcome, RunError> {
+/// Makes a run and notes how it goes in a window that counts from where measuring begins. The outcome is that of [`run`], with a timeline.
+pub fn run_with_timeline(run: &Run, window: Window, progress: &RunProgress) -> Result<Outcome, RunError> {
     run.check_fit()?;
-    run_booted(&Boot { timeline: Some(shown), ..run.boot(progress)? }, run)
+    run_booted(&Boot { timeline: Some(window), ..run.boot(progress)? }, run)
 }
 
 /// Makes a run and reports its virtual time in `progress`.

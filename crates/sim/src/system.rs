@@ -12,7 +12,8 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::progress::RunProgress;
-use crate::timeline::{RunTimeline, Shown};
+use crate::timeline::RunTimeline;
+use machine::timeline::Window;
 use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time, Timeline};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
@@ -74,8 +75,8 @@ pub struct System {
     pub progress: RunProgress,
     /// When the memory manager's invariants are checked, if they are.
     pub(crate) validation: Option<Validation>,
-    /// What is noted in a timeline from when measuring begins, if anything.
-    pub(crate) shown: Option<Shown>,
+    /// What a timeline notes, from where measuring begins, if there is to be one.
+    pub(crate) noted: Option<Window>,
 }
 
 /// Checks of the memory manager's invariants while it runs.
@@ -159,7 +160,7 @@ impl System {
             measured_from,
             progress: RunProgress::default(),
             validation: None,
-            shown: None,
+            noted: None,
         }
     }
 
@@ -356,8 +357,8 @@ impl System {
         self.denied = 0;
         self.samples.pcp_max = 0;
         self.samples.memory_max = 0;
-        if let Some(shown) = self.shown {
-            let timeline = Timeline::new(shown.window(time), self.machine.topology.cpus());
+        if let Some(window) = self.noted {
+            let timeline = Timeline::new(window.later(time), self.machine.topology.cpus());
             self.machine.accounts.begin_timeline(timeline);
         }
     }

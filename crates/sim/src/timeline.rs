@@ -3,29 +3,11 @@
 //! The machine notes numbers ([`machine::timeline`]); here they get the names that a reader knows.
 
 use crate::System;
-use machine::timeline::{LockId, Window};
+use machine::timeline::LockId;
 use machine::{Category as _, Time, Timeline};
 use mm::Category;
 use mm::lru_lock::LruLock;
 use std::collections::BTreeMap;
-
-/// What of a run's measured part a timeline shows; times count from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
-    pub from: Time,
-    pub until: Time,
-    /// What is shorter is put together.
-    pub resolution: Time,
-}
-
-impl Shown {
-    /// In a run that measures from `start` on.
-    pub(crate) fn window(&self, start: Time) -> Window {
-        let Shown { from, until, resolution } = *self;
-        let until = if until == Time::NEVER { until } else { start + until };
-        Window { from: start + from, until, resolution }
-    }
-}
 
 /// What was noted of a run, with names.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,7 @@
 //! A run with its outcome, as it is stored.
 
+use machine::Category as _;
+use mm::Category;
 use sim::Run;
 use sim::outcome::{AreaHeat, Outcome, ProgramOutcome};
 use std::collections::BTreeMap;
@@ -45,6 +47,12 @@ pub struct SeriesPoint {
 }
 
 impl Record {
+    /// CPU seconds that were not idle.
+    pub fn busy_seconds(&self) -> f64 {
+        let busy = self.cpu_seconds.iter().filter(|(name, _)| *name != Category::IDLE.name());
+        busy.map(|(_, seconds)| seconds).sum()
+    }
+
     /// Makes a record of `outcome`.
     pub fn new(identity: String, run: &Run, outcome: &Outcome) -> Record {
         let named = |values: &BTreeMap<&'static str, f64>| {

@@ -13,7 +13,7 @@
 
 mod messages;
 
-use crate::series::kind_of;
+use crate::series::{kind_of, title_of};
 use machine::timeline::{LockCourse, Section, Shootdown, Slice, Window};
 use machine::{Cpu, Time};
 use messages::{
@@ -99,11 +99,11 @@ impl Writer {
         for (&cpu, &track) in &tracks.cpus {
             self.cpu(&tracks, timeline, (cpu, track));
         }
-        for shootdown in timeline.noted.shootdowns() {
+        for shootdown in noted.shootdowns() {
             self.shootdown(&tracks, shootdown);
         }
         let locks = self.child(run, "Locks", 1);
-        for (id, course) in noted.locks().iter().filter(|(_, course)| !course.uses.is_empty()) {
+        for (id, course) in noted.locks() {
             self.lock(&tracks, locks, &timeline.locks[id], course);
         }
         let series = self.child(run, "Series", 2);
@@ -314,12 +314,7 @@ impl Writer {
             if shown.clone().all(|sample| sample.value == 0.0) {
                 continue;
             }
-            let kind = kind_of(name);
-            let title = match kind.title {
-                "" => name.into(),
-                title => format!("{title} ({name})"),
-            };
-            let track = self.counter(parent, &title, kind.unit.name());
+            let track = self.counter(parent, &title_of(name), kind_of(name).unit.name());
             for sample in shown {
                 let time = Time::from_seconds(sample.seconds).max(from);
                 self.value(track, tracks.nanoseconds(time), sample.value);

@@ -4,11 +4,11 @@ use super::messages::{EventType, Trace};
 use super::trace;
 use lab::scenario::{Scenario, load_machine};
 use machine::Time;
+use machine::timeline::Window;
 use mm::Category;
 use prost::Message;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
-use sim::timeline::Shown;
 use sim::{Run, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ fn short_run(name: &str) -> Run {
 
 fn with_timeline(run: &Run, resolution_ns: u64) -> Outcome {
     let resolution = Time::from_nanoseconds(resolution_ns);
-    let shown = Shown { from: Time::ZERO, until: Time::NEVER, resolution };
-    sim::run_with_timeline(run, shown, &RunProgress::default()).unwrap()
+    let window = Window { from: Time::ZERO, until: Time::NEVER, resolution };
+    sim::run_with_timeline(run, window, &RunProgress::default()).unwrap()
 }
 
 /// What a trace has: process groups, and for each track the name and nanoseconds of its slices, by depth.
