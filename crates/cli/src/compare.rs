@@ -256,7 +256,7 @@ pub fn report_directories(
     let names = names.join(", ");
     let text = |comparison: &Comparison| {
         let Comparison { scenario, machine, settings, .. } = comparison;
-        let settings = settings.iter().map(|(name, value)| format!("; {name} = {value}")).collect::<String>();
+        let settings = further_settings(settings);
         // A table has these above it.
         let heading =
             if view.brief { format!("{scenario} on {machine}{settings}:\n") } else { String::new() };
@@ -346,6 +346,11 @@ pub struct View<'a> {
 impl json::Document for View<'_> {
     const NAME: &'static str = "compare";
     const VERSION: u32 = 2;
+}
+
+/// Settings behind something else in a line: `; vm.swappiness = 10`.
+fn further_settings(settings: &BTreeMap<String, String>) -> String {
+    settings.iter().map(|(name, value)| format!("; {name} = {value}")).collect()
 }
 
 /// What was run: the first lines of what is printed about a scenario.

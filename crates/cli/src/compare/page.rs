@@ -52,7 +52,7 @@ pub fn of_documents(title: &str, comparisons: &[Comparison], again: &Again) -> P
 /// Title, lead and verdict.
 fn titled(comparison: &Comparison, description: &str) -> Page {
     let Comparison { scenario, machine, settings, .. } = comparison;
-    let settings: String = settings.iter().map(|(name, value)| format!("; {name} = {value}")).collect();
+    let settings = super::further_settings(settings);
     let verdict = sentences::verdict(comparison);
     Page {
         title: format!("{scenario} on {machine}"),
