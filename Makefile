@@ -16,7 +16,7 @@ SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build dist tidy test properties soak python lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
+.PHONY: help build dist tidy test properties soak python pictures lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -26,10 +26,11 @@ help:
 	@echo 'make properties  all tests, properties on CASES=$(CASES) new random cases each'
 	@echo 'make soak     random simulations with new seeds, each for SECONDS=$(SECONDS) seconds, overflows and assertions checked'
 	@echo 'make python   the Python package, its tests and the notebooks, in target/python; downloads Ray, Optuna, polars, Altair'
+	@echo 'make pictures tests of what draws .svg and .png, which an ordinary build does not have'
 	@echo 'make lint     rustfmt and clippy, warnings are errors'
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
-	@echo 'make docs     checks the pages in docs/, builds the book if mdbook is there'
+	@echo 'make docs     checks the pages in docs/ and builds the book, in target/book; installs mdbook where it is missing'
 	@echo 'make reference  writes names.md, bounds.md and dates.md of docs/src/reference and schemas/ from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
@@ -64,10 +65,14 @@ python:
 	target/python/bin/pip install -q '.[ray,test]'
 	target/python/bin/python -m pytest -q
 
+# All crates are named, so that what was built for `make test` need not be built again.
+pictures:
+	$(CARGO) test --release --workspace --exclude tidy --features mmtwin/pictures --test pictures
+
 lint:
 	@.ci/prepare lint
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets --features mmtwin/pictures -- -D warnings
 	$(CARGO) clippy --release --manifest-path fuzz/Cargo.toml --target-dir target -- -D warnings
 
 wasm:
@@ -78,9 +83,9 @@ doc:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --release --workspace --no-deps
 
 docs:
+	@.ci/prepare docs
 	docs/check
-	@if command -v mdbook >/dev/null; then mdbook build docs; \
-	else echo 'mdbook is not installed (cargo install mdbook): the pages are checked, the book is not built'; fi
+	mdbook build docs
 
 reference:
 	MMTWIN_WRITE_REFERENCE=1 $(CARGO) test --release -p lab --test reference_page

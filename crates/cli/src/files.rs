@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   -o names ─► check   known endings, no name twice, a place that can be written to     before anything is computed
-//!                 └► Files ─► write   .html .md .csv of a page, .json of the document, .conf and .pftrace
+//!                 └► Files ─► write   .html .md .csv of a page, .svg .png of its first chart, .json of the document,
+//!                            .conf and .pftrace
 //! ```
 //!
 //! A command makes one page of what it found, whatever files are asked for; .conf and .pftrace are contents that a command
@@ -24,8 +25,8 @@ use workload::output::{Existing, Output, directory_of};
 /// The options of every command that writes files.
 #[derive(Args)]
 pub struct FileArguments {
-    /// Write the answer to a file, by its ending: .html a report with charts, .csv, .md or .json the table;
-    /// may be given several times
+    /// Write the answer to a file, by its ending: .html a report with charts, .svg or .png its first chart,
+    /// .csv, .md or .json the table; may be given several times
     #[arg(short, long = "output", value_name = "FILE")]
     output: Vec<PathBuf>,
 
@@ -58,6 +59,8 @@ impl GoneArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Html,
+    Svg,
+    Png,
     Csv,
     Md,
     Json,
@@ -69,15 +72,26 @@ impl Ending {
     /// Of every command.
     pub const ANSWER: &[Ending] = &[Ending::Html, Ending::Csv, Ending::Md, Ending::Json];
 
-    /// Of commands that make runs.
-    pub const RUNS: &[Ending] = &[Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Pftrace];
+    /// Of commands whose answer has a chart.
+    pub const CHART: &[Ending] =
+        &[Ending::Html, Ending::Svg, Ending::Png, Ending::Csv, Ending::Md, Ending::Json];
 
-    const ALL: [Ending; 6] =
-        [Ending::Html, Ending::Csv, Ending::Md, Ending::Json, Ending::Conf, Ending::Pftrace];
+    const ALL: [Ending; 8] = [
+        Ending::Html,
+        Ending::Svg,
+        Ending::Png,
+        Ending::Csv,
+        Ending::Md,
+        Ending::Json,
+        Ending::Conf,
+        Ending::Pftrace,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Ending::Html => "html",
+            Ending::Svg => "svg",
+            Ending::Png => "png",
             Ending::Csv => "csv",
             Ending::Md => "md",
             Ending::Json => "json",
@@ -90,6 +104,7 @@ impl Ending {
     fn about(self) -> &'static str {
         match self {
             Ending::Html => "a report",
+            Ending::Svg | Ending::Png => "a picture",
             Ending::Csv | Ending::Md => "a table",
             Ending::Json => "what --json prints",
             Ending::Conf => "a file for /etc/sysctl.d",
@@ -114,6 +129,9 @@ impl FileArguments {
                 let known = known.collect::<Vec<_>>().join(", ");
                 Failure::input(format!("-o {}: the name has to end in one of {known}", path.display()))
             })?;
+            if matches!(ending, Ending::Svg | Ending::Png) && !cfg!(feature = "pictures") {
+                return Err(no_pictures(path));
+            }
             let output = Output::at(path, existing)?;
             let is_same = |other: &Output| place(other).is_some() && place(other) == place(&output);
             if files.iter().any(|(_, other)| other.path() == path || is_same(other)) {
@@ -173,6 +191,37 @@ impl Files {
     }
 }
 
+/// The first chart of a page, which is the one that answers.
+#[cfg(feature = "pictures")]
+fn picture(page: &Page, ending: Ending) -> Result<Vec<u8>, Failure> {
+    let Some(chart) = page.charts().next() else {
+        let ending = ending.name();
+        return Err(Failure::input(format!(
+            "-o FILE.{ending}: this answer has no chart; -o FILE.html has all of it"
+        )));
+    };
+    let svg = report::picture::svg(chart, &page.title).context("the picture")?;
+    let svg = terminal::harmless(&svg);
+    match ending {
+        Ending::Png => Ok(report::picture::png(&svg).context("the picture")?),
+        _ => Ok(svg.into_owned().into_bytes()),
+    }
+}
+
+#[cfg(not(feature = "pictures"))]
+fn picture(_: &Page, ending: Ending) -> Result<Vec<u8>, Failure> {
+    Err(no_pictures(&Path::new("FILE").with_extension(ending.name())))
+}
+
+/// What a program says that cannot draw.
+fn no_pictures(path: &Path) -> Failure {
+    Failure::input(format!(
+        "-o {}: this mmtwin was built without pictures; cargo build --release -p mmtwin --features pictures builds one \
+         with them, and -o FILE.html has the charts in any",
+        path.display()
+    ))
+}
+
 impl Contents {
     /// What a file has. In a text nothing foreign is obeyed where it is printed.
     fn of(&self, ending: Ending) -> Result<Cow<'_, [u8]>, Failure> {
@@ -186,6 +235,7 @@ impl Contents {
             Ending::Json => format!("{}\n", self.json),
             Ending::Conf => String::from_utf8_lossy(&self.own).into_owned(),
             Ending::Pftrace => return Ok(Cow::Borrowed(&self.own)),
+            Ending::Svg | Ending::Png => return Ok(Cow::Owned(picture(&self.page, ending)?)),
         };
         Ok(Cow::Owned(terminal::harmless(&text).into_owned().into_bytes()))
     }

@@ -145,7 +145,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let policies =
         if arguments.policies.is_empty() { Policy::ALL.to_vec() } else { named(&arguments.policies) };
     arguments.gone.refuse()?;
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.files.check(Ending::CHART)?;
     let mut accesses = access::open(&arguments.trace, arguments.format.clone())?;
     let sequence = Sequence::read(&mut accesses)?;
     let trace = access::name(&arguments.trace);

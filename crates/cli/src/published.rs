@@ -14,7 +14,8 @@ use lab::published::{
     Cell, CellValue, Direction, Kind, Observations, Ordering, Printed, Publication, Report, Statistics,
     TableReport, needs,
 };
-use report::{Data, Page};
+use report::chart::{Axis, Chart, Dot, Dots, Drawing, Measure, Scale};
+use report::{Data, Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -65,7 +66,7 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let publication = Publication::find(&arguments.mechanism)?;
     let tables = publication.tables(&present_tables(&arguments.tables))?;
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.files.check(Ending::CHART)?;
     let mut observations = Observations::default();
     let needs = needs(&tables);
     if !needs.is_empty() {
@@ -98,8 +99,8 @@ fn page(publication: &Publication, report: &Report) -> Page {
     let summary = summary(report);
     let mut titled: Vec<(&str, &Grid)> = vec![("How far predictions are off", &summary)];
     titled.extend(grids.iter().map(|(title, grid)| (title.as_str(), grid)));
-    let page =
-        tables(&format!("{}, predicted and published", publication.mechanism.name()), Vec::new(), &titled);
+    let front = vec![Section { title: "Predicted against published".into(), parts: charts(report) }];
+    let page = tables(&format!("{}, predicted and published", publication.mechanism.name()), front, &titled);
     let mut data = Data::of(&["table", "row", "cell", "published", "predicted", "error", "direction"]);
     for table in &report.tables {
         let row = |cell: &Cell| cell_row(cell).into_iter().map(|entry| entry.text);
@@ -108,6 +109,86 @@ fn page(publication: &Publication, report: &Report) -> Page {
     }
     let verdict = vec![LEGEND.lines().collect::<Vec<_>>().join(" ")];
     Page { lead: publication.description.into(), verdict, data, ..page }
+}
+
+/// Charts that have something to show, the one with more of it first.
+fn charts(report: &Report) -> Vec<Part> {
+    let count = |chart: &Chart| match &chart.drawing {
+        Drawing::Dots(dots) => dots.dots.len(),
+        _ => 0,
+    };
+    let mut charts = vec![ratios(report), differences(report)];
+    charts.retain(|chart| count(chart) > 0);
+    charts.sort_by_key(|chart| std::cmp::Reverse(count(chart)));
+    charts.into_iter().map(Part::Chart).collect()
+}
+
+/// Predicted values by published ones, of cells that are numbers.
+fn ratios(report: &Report) -> Chart {
+    let axis =
+        Axis { title: "predicted / published".into(), measure: Measure::Number, scale: Scale::Logarithmic };
+    let value =
+        |predicted, published: &Published| (!published.is_percentage).then(|| predicted / published.value);
+    Chart {
+        title: "Values".into(),
+        caption: "A dot for each cell of a table that is a number: how many times what was published is predicted. On the \
+                  dashed line both are the same."
+            .into(),
+        drawing: Drawing::Dots(Dots { rule: 1.0, at_least: (0.5, 2.0), ..dots(report, axis, value) }),
+    }
+}
+
+/// Predicted changes and shares less published ones.
+fn differences(report: &Report) -> Chart {
+    let axis = Axis {
+        title: "predicted less published, percentage points".into(),
+        measure: Measure::Number,
+        scale: Scale::Linear,
+    };
+    let value =
+        |predicted, published: &Published| published.is_percentage.then_some(predicted - published.value);
+    Chart {
+        title: "Changes and shares".into(),
+        caption: "A dot for each cell of a table that is a change or a share, in %: by how many percentage points the \
+                  prediction is off. On the dashed line both are the same."
+            .into(),
+        drawing: Drawing::Dots(Dots { at_least: (-10.0, 10.0), ..dots(report, axis, value) }),
+    }
+}
+
+/// A row for each table that has cells for which there is a value.
+fn dots(report: &Report, axis: Axis, value: impl Fn(f64, &Published) -> Option<f64>) -> Dots {
+    let kinds = ["predicted".into(), "base: what machines are calibrated with".into()];
+    let mut drawn = Dots { axis, at_least: (0.0, 0.0), rule: 0.0, kinds, rows: Vec::new(), dots: Vec::new() };
+    for table in &report.tables {
+        let row = drawn.rows.len();
+        for cell in &table.cells {
+            let value = Published::of(cell).and_then(|published| match cell.predicted {
+                CellValue::Number(predicted) => value(predicted, &published),
+                CellValue::Text(_) | CellValue::Missing(_) => None,
+            });
+            let kind = usize::from(cell.kind == Kind::Baseline);
+            let name = format!("{}, {}: {} published", cell.row, cell.metric, cell.published);
+            drawn.dots.extend(value.map(|value| Dot { row, kind, value, name }));
+        }
+        if drawn.dots.last().is_some_and(|dot| dot.row == row) {
+            drawn.rows.push(table.id.clone());
+        }
+    }
+    drawn
+}
+
+/// A published number.
+struct Published {
+    value: f64,
+    is_percentage: bool,
+}
+
+impl Published {
+    fn of(cell: &Cell) -> Option<Published> {
+        let value = Printed::parse(&cell.published)?.value;
+        Some(Published { value, is_percentage: Printed::is_percentage(&cell.published) })
+    }
 }
 
 /// What errors and directions are.

@@ -65,7 +65,7 @@ impl json::Document for View<'_> {
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let Asked { scenario, machine, variants, changes, .. } = arguments.scenario.load()?;
     let variants = variants.unwrap_or_else(|| default_variants(&scenario));
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.files.check(Ending::CHART)?;
     let question = Question { scenario, machine, variants, changes };
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs  {elapsed}")
         .context("the progress bar's template")?;

@@ -150,7 +150,7 @@ impl json::Document for View<'_> {
 /// Runs the command.
 pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let sweep = asked::sweep(arguments)?;
-    let files = arguments.files.check(&[Ending::ANSWER, &[Ending::Conf]].concat())?;
+    let files = arguments.files.check(&[Ending::CHART, &[Ending::Conf]].concat())?;
     if arguments.dry_run {
         return dry_run::execute(&sweep, arguments);
     }

@@ -67,7 +67,7 @@ impl FromStr for Span {
 impl TimelineArguments {
     /// Checks names of files as [`FileArguments::check`] does, and that a timeline can be made of an experiment's runs if it is asked for.
     pub fn check(&self, files: &FileArguments, experiment: &Experiment) -> Result<Files, Failure> {
-        let files = files.check(Ending::RUNS)?;
+        let files = files.check(&[Ending::CHART, &[Ending::Pftrace]].concat())?;
         match (files.want(Ending::Pftrace), self.timeline) {
             (true, _) => experiment.runs()?.iter().try_for_each(check)?,
             (false, Some(_)) => {

@@ -19,6 +19,8 @@ pub mod html;
 pub mod markdown;
 pub mod number;
 pub mod page;
+#[cfg(feature = "pictures")]
+pub mod picture;
 mod scripts;
 pub mod series;
 pub mod timeline;

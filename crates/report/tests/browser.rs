@@ -2,63 +2,13 @@
 //!
 //! Needs Chromium (Debian: `apt-get install chromium`); where there is none the test says so and passes.
 
-use report::chart::{
-    Axis, Chart, Drawing, Heat, Line, Lines, Measure, Point, Scale, Span, Spans, Stack, Stacks,
-};
+mod drawings;
+
+use drawings::{drawings, marks};
+use report::chart::Chart;
 use report::{Cell, Page, Part, Section, Table, Tone, html};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-
-fn axis(title: &str, measure: Measure, scale: Scale) -> Axis {
-    Axis { title: title.into(), measure, scale }
-}
-
-fn lines(scale: Scale) -> Drawing {
-    let line = |name: &str, times: f64| Line {
-        name: name.into(),
-        points: (1..=20)
-            .map(|x| Point { interval: Some((1.0, times)), ..Point::at(f64::from(x), f64::from(x) * times) })
-            .collect(),
-    };
-    let lines = vec![line("lru", 1e6), line("<script>alert(1)</script>", 1e6), line("clock", 5e8)];
-    Drawing::Lines(Lines {
-        x: axis("time", Measure::Seconds, scale),
-        y: axis("memory", Measure::Bytes, scale),
-        y_ends: None,
-        lines,
-    })
-}
-
-fn drawings() -> Vec<Drawing> {
-    let span = |name: &str, mean| Span {
-        name: name.into(),
-        mean,
-        interval: Some((mean * 0.9, mean * 1.1)),
-        label: "1 s".into(),
-    };
-    let spans = Spans {
-        axis: axis("score", Measure::PerSecond, Scale::Linear),
-        spans: vec![span("a", 4e5), span("b", 5e5)],
-    };
-    let parts = |many: u32| {
-        (0..many).map(|part| (format!("part{part}"), f64::from(part + 1))).collect::<BTreeMap<_, _>>()
-    };
-    let stack = |name: &str, many| Stack { name: name.into(), parts: parts(many) };
-    let stacks = Stacks {
-        axis: axis("CPU time", Measure::Seconds, Scale::Linear),
-        stacks: vec![stack("a", 10), stack("b", 3)],
-    };
-    let heat = Heat {
-        x: "thread".into(),
-        shade: "pages".into(),
-        rows: vec!["first".into(), "second".into()],
-        columns: (0..6).map(|column| column.to_string()).collect(),
-        cells: (0..6).map(|column| (column % 2, column, column as f64)).collect(),
-    };
-    let (linear, logarithmic) = (lines(Scale::Linear), lines(Scale::Logarithmic));
-    vec![linear, logarithmic, Drawing::Spans(spans), Drawing::Stacks(stacks), Drawing::Heat(heat)]
-}
 
 fn page() -> Page {
     let chart =
@@ -116,21 +66,7 @@ fn a_report_opens_and_every_chart_is_drawn() {
     // Charts, by what is in each: marks of layers, as Vega names their groups.
     let pictures: Vec<&str> =
         dom.split("<figure").skip(1).map(|rest| rest.split("</figure>").next().unwrap()).collect();
-    let marks = |picture: &str, kind: &str| {
-        let name = format!("mark-{kind} role-mark");
-        let groups = picture.split(&name).skip(1);
-        groups
-            .map(|group| {
-                group
-                    .split("</g>")
-                    .next()
-                    .unwrap()
-                    .matches(if kind == "text" { "<text" } else { "<path" })
-                    .count()
-            })
-            .sum::<usize>()
-    };
-    assert_eq!(pictures.len(), 5);
+    assert_eq!(pictures.len(), 6);
     for lines in &pictures[..2] {
         assert_eq!(marks(lines, "line"), 3, "{lines}");
         assert_eq!(marks(lines, "text"), 2, "two labels: two of the lines are the same");
@@ -139,6 +75,7 @@ fn a_report_opens_and_every_chart_is_drawn() {
     assert_eq!((marks(pictures[2], "symbol"), marks(pictures[2], "text")), (2, 2));
     assert_eq!(marks(pictures[3], "rect"), 7 + 2, "the smaller parts are one: of ten four, of three two");
     assert_eq!(marks(pictures[4], "rect"), 6);
+    assert_eq!(marks(pictures[5], "symbol"), 3, "what no logarithmic axis has is left out");
 }
 
 #[test]

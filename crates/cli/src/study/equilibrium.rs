@@ -75,7 +75,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             "--only: equilibrium needs all its scenarios to decide its hypotheses; leave the option out",
         ));
     }
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.files.check(Ending::CHART)?;
     let mut runs = Runs::new();
     let mut ground = None;
     for name in ARMS {

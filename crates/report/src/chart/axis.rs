@@ -85,6 +85,8 @@ impl Measure {
 const TICKS: f64 = 6.0;
 /// Logarithmic axes have no more labels than this.
 const MOST_LABELS: usize = 9;
+/// And no fewer, if there are as many.
+const FEWEST_LABELS: usize = 3;
 
 impl Axis {
     /// The ends of the axis for values between these, and a definition of it for Vega-Lite.
@@ -125,12 +127,23 @@ impl Axis {
         (0..=count.min(50)).map(|at| (first + at as f64) * step).collect()
     }
 
-    /// Ticks at powers, of bytes of two.
+    /// Ticks at powers, of bytes of two; where there are few of them also between, and then as on an even axis.
     fn powers(&self, low: f64, high: f64) -> Vec<f64> {
         let base: f64 = if self.measure == Measure::Bytes { 2.0 } else { 10.0 };
         let (first, last) = (low.log(base).ceil() as i32, high.log(base).floor() as i32);
         let each = (last - first).max(0) as usize / MOST_LABELS + 1;
-        (first..=last).step_by(each).map(|power| base.powi(power)).collect()
+        let powers: Vec<f64> = (first..=last).step_by(each).map(|power| base.powi(power)).collect();
+        if powers.len() >= FEWEST_LABELS {
+            return powers;
+        }
+        let is_there = |tick: &f64| (low..=high).contains(tick);
+        let between =
+            (first - 1..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|times| times * base.powi(power)));
+        let between: Vec<f64> = between.filter(is_there).collect();
+        match between.len() >= FEWEST_LABELS {
+            true => between,
+            false => self.even_ticks(low, high).into_iter().filter(is_there).collect(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //!   Lines    a line for each variant, named at its end     time series, curves of miss ratios, tails of latencies
 //!   Spans    a mean and its interval for each variant      the judged metric
 //!   Stacks   a bar for each variant, in parts              where CPU time went
+//!   Dots     many values around the one they should have   predicted against published
 //!   Heat     a shade for each pair                         which thread touched which area
 //!            │
 //!            └─► spec() ─► Vega-Lite (JSON) ─► browser, SVG, Altair
@@ -13,6 +14,7 @@
 //! are computed here, because Vega-Lite cannot keep them apart.
 
 mod axis;
+mod dots;
 mod heat;
 mod labels;
 mod lines;
@@ -21,6 +23,7 @@ mod spans;
 mod stacks;
 
 pub use axis::{Axis, Measure, Scale, of_metric};
+pub use dots::{Dot, Dots};
 pub use heat::Heat;
 pub use lines::{Line, Lines, Point};
 pub use spans::{Span, Spans};
@@ -49,6 +52,7 @@ pub enum Drawing {
     Lines(Lines),
     Spans(Spans),
     Stacks(Stacks),
+    Dots(Dots),
     Heat(Heat),
 }
 
@@ -59,6 +63,7 @@ impl Chart {
             Drawing::Lines(lines) => lines.spec(),
             Drawing::Spans(spans) => spans.spec(),
             Drawing::Stacks(stacks) => stacks.spec(),
+            Drawing::Dots(dots) => dots.spec(),
             Drawing::Heat(heat) => heat.spec(),
         };
         spec["$schema"] = SCHEMA.into();
