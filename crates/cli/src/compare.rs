@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::files::{self, Contents, Ending, FileArguments, Files};
 use crate::json;
 use crate::number::percent;
-use crate::run::notes;
+use crate::run::notes_of;
 use crate::runner::sweep;
 use crate::study::hint;
 use crate::table::{Tone, folded, terminal_width};
@@ -39,9 +39,11 @@ use threshold::Threshold;
 
 const VARIANTS: &str = "Variants or releases, separated by commas, the one to compare with first [default: the scenario's; with --vary its last]";
 
+const SEEDS: &str = "Run seeds 1 to N, the same for every variant [default: the scenario's number; with --vary at least 5 if that is 3 or more]";
+
 /// Compare variants of a scenario, or values of a setting, over paired seeds
 #[derive(clap::Args)]
-#[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
+#[command(mut_arg("variants", |variants| variants.help(VARIANTS)), mut_arg("seeds", |seeds| seeds.help(SEEDS)))]
 #[command(after_help = "\
 The other variants are compared with the first one, and a verdict says what that comes to. The
 scenario's first metric that has a better direction is judged: its changes are tested together, and
@@ -212,7 +214,7 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
         return Err(Failure::input(message));
     }
     let (first, second) = (read(first)?, read(second)?);
-    let files = arguments.files.check(Ending::ANSWER)?;
+    let files = arguments.files.check(Ending::CHART)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
     let Paired { comparisons, left_over } = documents::compare(&first, &second, at_least).map_err(wrong)?;
     if left_over != [0, 0] {
@@ -232,7 +234,12 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
         terminal::print(&texts.collect::<Vec<_>>().join("\n\n"))?;
     }
     files.write(|| {
-        let page = page::of_documents("Two documents compared", &comparisons, &files::again(Path::new("")));
+        let page = page::of_documents(
+            "Two documents compared",
+            &comparisons,
+            &arguments.view,
+            &files::again(Path::new("")),
+        );
         Ok(Contents { page, json: json::text(&document)?, own: Vec::new() })
     })?;
     threshold::keep_within(&arguments.fail_if, &comparisons)
@@ -265,7 +272,7 @@ pub fn report_directories(
     terminal::print(&comparisons.iter().map(text).collect::<Vec<_>>().join("\n\n"))?;
     files.write(|| {
         let title = format!("Results in {names}");
-        let page = page::of_documents(&title, &comparisons, &files::again(Path::new("")));
+        let page = page::of_documents(&title, &comparisons, view, &files::again(Path::new("")));
         Ok(Contents { page, json: json::text(&Comparisons { comparisons: &comparisons })?, own: Vec::new() })
     })
 }
@@ -300,20 +307,21 @@ pub fn compare(experiment: &Experiment, wanted: &Wanted, at_least: f64) -> Resul
     let records = sweep(experiment, arguments)?;
     let comparison = Comparison::new(&arms, &records, at_least);
     let document = View { comparison: &comparison, results: arguments.results.display().to_string() };
-    let notes = format!("{}{}", notes(&records), hint(&experiment.scenario.name));
+    let seeds = records.len() / arms.len().max(1);
+    let names = arms.iter().flat_map(|arm| std::iter::repeat_n(arm.name.as_str(), seeds));
+    let named: Vec<(&str, &Record)> = names.zip(&records).collect();
+    let notes = format!("{}{}", notes_of(&named), hint(&experiment.scenario.name));
     // What was computed is printed first: it is there whatever becomes of the files.
     if arguments.json {
         json::print(&document)?;
     } else {
-        let mut text = view.render(&comparison, &description(&arms));
-        if !view.brief {
-            text += &folded(&notes, terminal_width().unwrap_or(usize::MAX));
-        }
-        terminal::print(&text)?;
+        let text = view.render(&comparison, &description(&arms));
+        let notes = folded(&notes, terminal_width().unwrap_or(usize::MAX));
+        terminal::print(&(text + &notes))?;
     }
     files.write(|| {
         let runs = page::Runs { arms: &arms, records: &records, again: files::again(&arguments.results) };
-        let page = page::of(&comparison, &notes, &runs);
+        let page = page::of(&comparison, view, &notes, &runs);
         let of_first_seed = |of: &&Record| of.run.seed == records[0].run.seed;
         let shown: Vec<&Record> = records.iter().filter(of_first_seed).collect();
         let own = timeline.trace(files, &shown, arguments.jobs())?;
@@ -394,6 +402,20 @@ impl ViewArguments {
         Ok(())
     }
 
+    /// What is shown of a comparison.
+    fn metrics<'a>(&'a self, comparison: &'a Comparison) -> &'a [Metric] {
+        if self.metrics.is_empty() { &comparison.metrics } else { &self.metrics }
+    }
+
+    /// What its table has.
+    fn shown<'a>(&self, comparison: &'a Comparison) -> Shown<'a> {
+        let metrics = self.metrics(comparison);
+        match self.all {
+            true => Shown::all(comparison, metrics),
+            false => Shown::differing(comparison, metrics),
+        }
+    }
+
     fn render(&self, comparison: &Comparison, description: &str) -> String {
         let width = terminal_width();
         let verdict = sentences::verdict(comparison).join("\n");
@@ -401,13 +423,9 @@ impl ViewArguments {
         if self.brief {
             return fold(&verdict);
         }
-        let metrics = if self.metrics.is_empty() { &comparison.metrics } else { &self.metrics };
-        let shown = match self.all {
-            true => Shown::all(comparison, metrics),
-            false => Shown::differing(comparison, metrics),
-        };
+        let (metrics, shown) = (self.metrics(comparison), self.shown(comparison));
         let table = match width {
-            Some(width) => layout::table(&shown, &comparison.varied.join(", "), width),
+            Some(width) => layout::table(&shown, width),
             None => layout::records(&shown),
         };
         let mut below: Vec<String> = Vec::new();
@@ -433,6 +451,9 @@ fn head(comparison: &Comparison, description: &str) -> String {
     if let (false, [kernel]) = (comparison.varied.is_empty(), &kernels[..]) {
         text += &format!("kernel: {kernel}\n");
     }
+    if !comparison.varied.is_empty() {
+        text += &format!("varied: {}\n", comparison.varied.join(", "));
+    }
     text
 }
 
@@ -450,8 +471,8 @@ pub fn brackets(method: Method) -> Option<&'static str> {
     match method {
         Method::None => None,
         Method::Range => Some("the smaller and the larger of two"),
-        Method::StudentsT => Some("95 % interval (Student's t over pairs of the same seed)"),
-        Method::Bca => Some("95 % interval (BCa bootstrap over pairs of the same seed)"),
+        Method::StudentsT => Some("the 95 % interval (Student's t over pairs of the same seed)"),
+        Method::Bca => Some("the 95 % interval (BCa bootstrap over pairs of the same seed)"),
     }
 }
 

@@ -161,7 +161,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
 /// All metrics and counters, how the runs went, and what is needed to make them again.
 fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) -> Result<Page, Failure> {
     let comparison = Comparison::new(&experiment.arms()?, records, RELEVANT);
-    let compared = Compared { comparison: &comparison, records, notes: &[] };
+    let compared =
+        Compared { comparison: &comparison, metrics: &comparison.metrics, all: true, records, notes: &[] };
     let table = Part::Table(grid(records).on_page("Metrics and counters"));
     let times = cpu_time(records, 0).map(|grid| Part::Table(grid.on_page("CPU time")));
     let said = format!("{}{}", notes(records), nothing_done(records));
@@ -200,27 +201,32 @@ fn nothing_done(records: &[Record]) -> String {
     }
 }
 
-/// The notes that a reader of the numbers must know, one per line. A note that all runs have, or several
-/// seeds of a variant, is printed once.
+/// The notes of runs by variant, as [`notes_of`] has them.
 pub fn notes(records: &[Record]) -> String {
+    notes_of(&records.iter().map(|record| (record.run.variant.as_str(), record)).collect::<Vec<_>>())
+}
+
+/// The notes that a reader of the numbers must know, one per line; each run with the name that it has for him. A note that all runs
+/// have, or several seeds of one name, is printed once.
+pub fn notes_of(named: &[(&str, &Record)]) -> String {
     let of_all =
-        |note: &&String| records.len() > 1 && records.iter().all(|record| record.notes.contains(*note));
-    let shared = records.iter().take(1).flat_map(|record| &record.notes).filter(of_all);
+        |note: &&String| named.len() > 1 && named.iter().all(|(_, record)| record.notes.contains(*note));
+    let shared = named.iter().take(1).flat_map(|(_, record)| &record.notes).filter(of_all);
     let mut lines: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for Record { run, notes, .. } in records {
+    for (name, Record { run, notes, .. }) in named {
         for note in notes.iter().filter(|note| !of_all(note)) {
             let seed = run.seed.to_string();
-            match lines.iter_mut().find(|(variant, known, _)| *variant == run.variant && known == note) {
+            match lines.iter_mut().find(|(of, known, _)| of == name && known == note) {
                 Some((.., seeds)) => seeds.push(seed),
-                None => lines.push((&run.variant, note, vec![seed])),
+                None => lines.push((name, note, vec![seed])),
             }
         }
     }
-    let line = |(variant, note, seeds): (&str, &str, Vec<String>)| {
+    let line = |(name, note, seeds): (&str, &str, Vec<String>)| {
         let noun = if seeds.len() == 1 { "seed" } else { "seeds" };
         format!(
             "
-{variant}, {noun} {}: {note}",
+{name}, {noun} {}: {note}",
             seeds.join(", ")
         )
     };

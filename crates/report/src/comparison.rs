@@ -20,6 +20,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     pub comparison: &'a Comparison,
+    /// What is shown of it, in this order; the judged metric comes first.
+    pub metrics: &'a [Metric],
+    /// Whether variants and metrics without a difference are shown too.
+    pub all: bool,
     pub records: &'a [Record],
     /// What a reader of the table has to know, a sentence or two each.
     pub notes: &'a [String],
@@ -31,13 +35,16 @@ const SAMPLES: usize = 250;
 impl Compared<'_> {
     /// Its sections.
     pub fn sections(&self) -> Vec<Section> {
-        let shown = Shown::differing(self.comparison, &self.comparison.metrics);
-        [self.metrics(&shown)].into_iter().chain(self.course_of(&shown)).collect()
+        let shown = match self.all {
+            true => Shown::all(self.comparison, self.metrics),
+            false => Shown::differing(self.comparison, self.metrics),
+        };
+        [self.differences(&shown)].into_iter().chain(self.course_of(&shown)).collect()
     }
 
     /// How runs of all variants went: where the time went, over virtual time, the tails.
     pub fn course(&self) -> Vec<Section> {
-        self.course_of(&Shown::all(self.comparison, &self.comparison.metrics))
+        self.course_of(&Shown::all(self.comparison, self.metrics))
     }
 
     fn course_of(&self, shown: &Shown) -> Vec<Section> {
@@ -72,16 +79,16 @@ impl Compared<'_> {
         data
     }
 
-    fn metrics(&self, shown: &Shown) -> Section {
-        let mut parts = Vec::new();
-        let judged = self.comparison.judged.as_deref().and_then(Metric::find);
-        parts.extend(judged.map(|metric| Part::Chart(spans(shown, &metric))));
+    fn differences(&self, shown: &Shown) -> Section {
+        let is_judged = |metric: &Metric| self.comparison.judged.as_deref() == Some(metric.name);
+        let mut metrics: Vec<&Metric> = shown.metrics.iter().collect();
+        metrics.sort_by_key(|metric| !is_judged(metric));
+        let mut charts = metrics.into_iter().map(|metric| Part::Chart(spans(shown, metric)));
+        let mut parts: Vec<Part> = charts.next().into_iter().collect();
         parts.push(Part::Table(table(shown)));
         parts.extend(self.notes.iter().cloned().map(Part::Text));
-        let others =
-            shown.metrics.iter().filter(|metric| judged.is_none_or(|judged| judged.name != metric.name));
-        parts.extend(others.map(|metric| Part::Chart(spans(shown, metric))));
-        let all = Shown::all(self.comparison, &self.comparison.metrics);
+        parts.extend(charts);
+        let all = Shown::all(self.comparison, self.metrics);
         parts.push(Part::Table(figures(&all)));
         Section { title: "What differs".into(), parts }
     }

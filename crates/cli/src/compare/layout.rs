@@ -29,10 +29,10 @@ struct Parts {
     tone: Tone,
 }
 
-/// The table for a terminal of this width; `varied` is what the names of variants are made of.
-pub fn table(shown: &Shown, varied: &str, width: usize) -> String {
+/// The table for a terminal of this width.
+pub fn table(shown: &Shown, width: usize) -> String {
     let by_metric = by_metric(shown).render_for(width);
-    let by_variant = by_variant(shown, varied).render_for(width);
+    let by_variant = by_variant(shown).render_for(width);
     // Of a metric in a line one sees all that a variant does.
     if by_metric.lines().count() <= by_variant.lines().count() && widest(&by_metric) <= width {
         by_metric
@@ -45,8 +45,8 @@ fn widest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-fn by_variant(shown: &Shown, varied: &str) -> Grid {
-    let mut header = vec![varied.to_string()];
+fn by_variant(shown: &Shown) -> Grid {
+    let mut header = vec![String::new()];
     let mut columns = Vec::new();
     for metric in &shown.metrics {
         let cells = aligned(shown.variants.iter().map(|variant| parts(variant, metric)).collect());
@@ -212,13 +212,13 @@ mod tests {
             (0..13).map(|at| variant(&format!("mainline-6.{at}"), 1.0 + f64::from(at) / 2.0)).collect();
         let shown = all_of(&variants);
         for width in [60, 80, 100, 120, 200] {
-            let text = table(&shown, "", width);
+            let text = table(&shown, width);
             assert!(widest(&text) <= width, "{width}:\n{text}");
         }
         // Of the 13 variants of `kbuild` nine differ from the one before; with the sentences around it, some 16 lines, that is
         // less than 60.
         let nine = Shown { variants: variants.iter().take(9).collect(), ..shown.clone() };
-        let lines = table(&nine, "", 120).lines().count();
+        let lines = table(&nine, 120).lines().count();
         assert!(lines <= 40, "{lines}");
         let records = records(&shown);
         assert_eq!(records.lines().count(), 1 + 13 * 9);
@@ -229,7 +229,7 @@ mod tests {
     fn two_variants_are_two_columns() {
         let variants = [variant("6.12", 1.0), variant("6.18", 6.0)];
         let shown = all_of(&variants);
-        let text = table(&shown, "", 80);
+        let text = table(&shown, 80);
         assert_eq!(text.lines().count(), 2 + METRICS.len(), "{text}");
         let pcp = text.lines().find(|line| line.contains("in PCP, maximum")).unwrap();
         assert!(pcp.contains("211 MiB") && pcp.contains("1267 MiB") && pcp.contains("6.01x ±"), "{pcp}");

@@ -1,7 +1,6 @@
 //! A comparison as a page: the sentences that are printed, and what the report makes of it.
 
-use super::sentences;
-use lab::comparison::shown::Shown;
+use super::{ViewArguments, sentences};
 use lab::comparison::{Comparison, scenarios};
 use lab::experiment::varied::Arm;
 use lab::results::Record;
@@ -17,9 +16,10 @@ pub struct Runs<'a> {
 }
 
 /// The page of a comparison; `notes` are those of its runs, one a line.
-pub fn of(comparison: &Comparison, notes: &str, runs: &Runs) -> Page {
-    let below = below_the_table(comparison);
-    let compared = Compared { comparison, records: runs.records, notes: &below };
+pub fn of(comparison: &Comparison, view: &ViewArguments, notes: &str, runs: &Runs) -> Page {
+    let below = below_the_table(comparison, view);
+    let (metrics, all) = (view.metrics(comparison), view.all);
+    let compared = Compared { comparison, metrics, all, records: runs.records, notes: &below };
     let mut sections = compared.sections();
     let notes: Vec<Part> = Part::lines(notes).collect();
     if !notes.is_empty() {
@@ -31,11 +31,12 @@ pub fn of(comparison: &Comparison, notes: &str, runs: &Runs) -> Page {
 }
 
 /// The page of comparisons of documents, whose runs were made elsewhere.
-pub fn of_documents(title: &str, comparisons: &[Comparison], again: &Again) -> Page {
+pub fn of_documents(title: &str, comparisons: &[Comparison], view: &ViewArguments, again: &Again) -> Page {
     let mut page = Page { title: title.into(), ..Page::default() };
     for comparison in comparisons {
-        let below = below_the_table(comparison);
-        let compared = Compared { comparison, records: &[], notes: &below };
+        let below = below_the_table(comparison, view);
+        let (metrics, all) = (view.metrics(comparison), view.all);
+        let compared = Compared { comparison, metrics, all, records: &[], notes: &below };
         let verdict = sentences::verdict(comparison);
         let data = compared.data();
         page.data = Data { header: data.header, rows: [page.data.rows, data.rows].concat() };
@@ -63,9 +64,11 @@ fn titled(comparison: &Comparison, description: &str) -> Page {
 }
 
 /// What stands below the table.
-fn below_the_table(comparison: &Comparison) -> Vec<String> {
-    let shown = Shown::differing(comparison, &comparison.metrics);
+fn below_the_table(comparison: &Comparison, view: &ViewArguments) -> Vec<String> {
+    let metrics = view.metrics(comparison);
+    let shown = view.shown(comparison);
     let mut below: Vec<String> = sentences::left_out(&shown).into_iter().collect();
+    below.extend(sentences::not_measured(comparison, metrics));
     below.push(sentences::legend(comparison));
     below
 }

@@ -20,6 +20,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
     lines.extend(nothing_done(comparison));
     lines.extend(moved(comparison));
     lines.extend(costs(verdict));
+    lines.extend(benefits(verdict));
     lines.extend(chance(comparison));
     lines.push(evidence(comparison));
     lines.retain(|line| !line.is_empty());
@@ -118,10 +119,16 @@ fn moved(comparison: &Comparison) -> Option<String> {
             effect_of(effect)
         )
     };
+    let as_good = match &verdict.as_good[..] {
+        [] => String::new(),
+        names => {
+            format!("; {} {} within {} of it", a_few(names), is_or_are(names), percent(comparison.at_least))
+        }
+    };
     let mut text = match (&verdict.best, &verdict.worst) {
-        (Some(best), None) => is(best, "better", "best"),
+        (Some(best), None) => is(best, "better", "best") + &as_good,
         (Some(best), Some(worst)) => {
-            format!("{}; {}", is(best, "better", "best"), is(worst, "worse", "worst"))
+            format!("{}{as_good}; {}", is(best, "better", "best"), is(worst, "worse", "worst"))
         }
         (None, Some(worst)) => is(worst, "worse", "worst"),
         (None, None) => {
@@ -136,11 +143,6 @@ fn moved(comparison: &Comparison) -> Option<String> {
     };
     if let (None, true) = (&verdict.best, among_several) {
         text += &format!("; none is better than {first}");
-    }
-    if !verdict.as_good.is_empty() {
-        let verb = is_or_are(&verdict.as_good);
-        text +=
-            &format!("; {} {verb} within {} of it", a_few(&verdict.as_good), percent(comparison.at_least));
     }
     Some(text + ".")
 }
@@ -170,19 +172,29 @@ fn from_to(effect: &Effect, metric: &Metric, told: &Told) -> String {
 }
 
 fn costs(verdict: &Verdict) -> Option<String> {
-    let cost = |effect: &Effect| {
+    let costs = others(verdict, &verdict.costs);
+    match (costs.is_empty(), &verdict.best) {
+        (true, Some(_)) => Some("No other metric of it got worse.".into()),
+        (true, None) => None,
+        (false, Some(_)) => Some(format!("It costs: {costs}.")),
+        (false, None) => Some(format!("What got worse all the same: {costs}.")),
+    }
+}
+
+fn benefits(verdict: &Verdict) -> Option<String> {
+    let benefits = others(verdict, &verdict.benefits);
+    (!benefits.is_empty()).then(|| format!("What got better all the same: {benefits}."))
+}
+
+/// What happened to metrics that are not judged; of the best variant if there is one, so that its name need not be said.
+fn others(verdict: &Verdict, effects: &[Effect]) -> String {
+    let other = |effect: &Effect| {
         let metric = Metric::find(&effect.metric)?;
         let told = Told::of(&effect.change, &metric);
         let of = if verdict.best.is_some() { String::new() } else { format!(" of {}", effect.variant) };
         Some(format!("{}{of} {}", metric.label, from_to(effect, &metric, &told)))
     };
-    let costs: Vec<String> = verdict.costs.iter().filter_map(cost).collect();
-    match (costs.is_empty(), &verdict.best) {
-        (true, Some(_)) => Some("No other metric of it got worse.".into()),
-        (true, None) => None,
-        (false, Some(_)) => Some(format!("It costs: {}.", costs.join("; "))),
-        (false, None) => Some(format!("What got worse all the same: {}.", costs.join("; "))),
-    }
+    effects.iter().filter_map(other).collect::<Vec<String>>().join("; ")
 }
 
 fn chance(comparison: &Comparison) -> Option<String> {
@@ -256,7 +268,7 @@ pub fn legend(comparison: &Comparison) -> String {
         if let (Some(interval), false) =
             (brackets(comparison.method), comparison.verdict.chance == Chance::SeedsAgree)
         {
-            text += &format!(", ± to the farther end of the {interval}");
+            text += &format!(", ± to the farther end of {interval}");
         }
         text += "; = the same; pt: percentage points";
     }

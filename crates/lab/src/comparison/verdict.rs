@@ -3,6 +3,7 @@
 //! ```text
 //!   judged metric   significant and relevant? ──► best, and those as good; worst
 //!   other metrics   worse in the best variant, significant together (Holm) and relevant ──► costs
+//!                   better where none is best ──► benefits
 //!   seeds           one, two, all alike, or enough for a test ──► what is known of chance
 //!   records         nothing reclaimed, no large folio, nothing scanned ──► what could not happen
 //! ```
@@ -32,6 +33,8 @@ pub struct Verdict {
     pub worst: Option<Effect>,
     /// Other metrics that got significantly and relevantly worse: in the best variant, or in any where there is no best.
     pub costs: Vec<Effect>,
+    /// Where no variant is best: other metrics that got significantly and relevantly better in any.
+    pub benefits: Vec<Effect>,
     /// The largest relevant change of the judged metric where there are too few seeds for a test.
     pub untested: Option<Effect>,
     /// Variants whose judged metric is a rate of nothing: no round ended.
@@ -134,6 +137,7 @@ impl Verdict {
                 effect.variant != best.variant && !is_relevant(&judged, &apart, comparison.at_least)
             })
         };
+        let others = others(comparison, &judged, best.as_ref().map(|best| best.variant.as_str()));
         let as_good = gains.iter().filter(is_as_good).map(|effect| effect.variant.clone()).collect();
         let is_idle = |variant: &&VariantSummary| {
             let mean = variant.metrics.get(judged.name).map(|summary| summary.mean);
@@ -143,7 +147,8 @@ impl Verdict {
             chance,
             as_good,
             worst: furthest(&losses),
-            costs: costs(comparison, &judged, best.as_ref().map(|best| best.variant.as_str())),
+            costs: others.worse,
+            benefits: if best.is_some() { Vec::new() } else { others.better },
             untested: untested(comparison, &judged),
             nothing_done: comparison.variants.iter().filter(is_idle).map(|arm| arm.name.clone()).collect(),
             best,
@@ -191,8 +196,14 @@ fn furthest(effects: &[Effect]) -> Option<Effect> {
     effects.iter().rev().max_by(|a, b| size(a).total_cmp(&size(b))).cloned()
 }
 
-/// Metrics other than the judged one that got worse: in variant `of`, or where each did so most. All that could are tested together.
-fn costs(comparison: &Comparison, judged: &Metric, of: Option<&str>) -> Vec<Effect> {
+/// Metrics other than the judged one.
+struct Others {
+    worse: Vec<Effect>,
+    better: Vec<Effect>,
+}
+
+/// How other metrics changed: in variant `of`, or where each did so most. All of them are tested together.
+fn others(comparison: &Comparison, judged: &Metric, of: Option<&str>) -> Others {
     let metrics: Vec<&Metric> =
         comparison.metrics.iter().filter(|metric| metric.name != judged.name).collect();
     let arms = comparison.variants.iter().filter(|variant| of.is_none_or(|of| variant.name == of));
@@ -206,22 +217,21 @@ fn costs(comparison: &Comparison, judged: &Metric, of: Option<&str>) -> Vec<Effe
         })
         .collect();
     let adjusted = holm(&candidates.iter().map(|(.., p)| *p).collect::<Vec<_>>());
-    let worse: Vec<(usize, Effect)> = candidates
+    let (better, worse): (Vec<_>, Vec<_>) = candidates
         .into_iter()
         .zip(adjusted)
         .map(|((at, effect, _), adjusted)| (at, Effect { adjusted_p_value: Some(adjusted), ..effect }))
         .filter(|(at, effect)| {
             effect.adjusted_p_value.is_some_and(is_significant)
-                && is_better(metrics[*at], effect.change.difference) == Some(false)
                 && is_relevant(metrics[*at], &effect.change, comparison.at_least)
         })
-        .collect();
-    let most = |at: usize| {
-        let own: Vec<Effect> =
-            worse.iter().filter(|(of, _)| *of == at).map(|(_, effect)| effect.clone()).collect();
-        furthest(&own)
+        .partition(|(at, effect)| is_better(metrics[*at], effect.change.difference) == Some(true));
+    let most = |changed: &[(usize, Effect)]| {
+        let own =
+            |at: usize| changed.iter().filter(move |(of, _)| *of == at).map(|(_, effect)| effect.clone());
+        (0..metrics.len()).filter_map(|at| furthest(&own(at).collect::<Vec<_>>())).collect()
     };
-    (0..metrics.len()).filter_map(most).collect()
+    Others { worse: most(&worse), better: most(&better) }
 }
 
 /// The largest relevant change of the judged metric where nothing is tested, one for the better if there is one.
