@@ -11,6 +11,7 @@
 
 use crate::arguments::machine;
 use crate::failure::Failure;
+use crate::show;
 use crate::{kernel, terminal};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -99,9 +100,8 @@ pub fn scenarios() -> ArgValueCompleter {
 /// What `mmtwin show` prints: scenarios, machines and settings, and files.
 pub fn shown() -> ArgValueCompleter {
     completer(|current| {
-        let settings = mm::SETTINGS.iter().map(|setting| setting.name);
-        let known = Scenario::names().chain(machine_names()).chain(settings).chain([THIS_MACHINE]);
-        let names = known.filter(|name| name.starts_with(current)).map(|name| (name.into(), String::new()));
+        let names = show::names().into_iter().filter(|name| name.starts_with(current));
+        let names = names.map(|name| (name, String::new()));
         begun(current, names).into_iter().chain(files(current)).collect()
     })
 }

@@ -158,6 +158,8 @@ struct ReleaseLine {
 struct FeatureLine {
     name: String,
     values: Vec<String>,
+    /// What each value means; none if they say it themselves.
+    meanings: Vec<String>,
     description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     needs: Option<&'static str>,
@@ -175,18 +177,28 @@ impl FeatureLine {
             dates: of(&feature),
             name: feature.path,
             values: feature.words,
+            meanings: feature.meanings,
             description: feature.description,
             needs: feature.needs,
         };
         Feature::all().into_iter().map(line).collect()
     }
 
+    /// It whole, each value with what it means.
+    fn whole(&self) -> String {
+        let longest = self.values.iter().map(|value| value.chars().count()).max().unwrap_or(0);
+        let meaning = |(value, meaning): (&String, &String)| {
+            format!("  {value:<longest$}  {meaning}").trim_end().to_string()
+        };
+        let meanings = self.values.iter().zip(&self.meanings).map(meaning);
+        [format!("{}: {}", self.name, self.text())].into_iter().chain(meanings).collect::<Vec<_>>().join("\n")
+    }
+
     /// What it does, its values, and since when there are which.
     fn text(&self) -> String {
         let date = |rule: &Rule| {
-            let value =
-                rule.value.as_ref().map(|value| format!("{}: ", snake_case(value))).unwrap_or_default();
-            format!("{value}{} ({})", rule.releases(), rule.known.name())
+            let value = rule.value.as_ref().map_or("on".into(), |value| snake_case(value));
+            format!("{value}: {} ({})", rule.releases(), rule.known.name())
         };
         let dates: Vec<String> = self.dates.iter().map(date).collect();
         let needs = self.needs.map(|needs| format!("\n{needs}")).unwrap_or_default();
@@ -249,6 +261,11 @@ pub fn setting_text(setting: &Setting) -> String {
     let line = SettingLine::new(setting);
     let known = line.known.map(|known| format!(" ({})", known.name())).unwrap_or_default();
     format!("{}: {}\n{}{known}\nacts on {}", line.name, line.description, line.values(), line.acts_on)
+}
+
+/// What there is to know of a feature; none if there is none of this name.
+pub fn feature_text(name: &str) -> Option<String> {
+    FeatureLine::all(&rules()).iter().find(|feature| feature.name == name).map(FeatureLine::whole)
 }
 
 /// A metric, with the bounds of its kind.

@@ -64,7 +64,7 @@ impl Rule {
         match (&self.since, &self.until) {
             _ if self.posted => "posted only".into(),
             (Some(since), Some(until)) => format!("{since} to {until}"),
-            (Some(since), None) => format!("{since} on"),
+            (Some(since), None) => format!("since {since}"),
             (None, Some(until)) => format!("until {until}"),
             (None, None) => "all".into(),
         }

@@ -27,6 +27,11 @@ pub trait FeatureValue: Copy {
 
     /// The value of a word.
     fn of_word(word: &str) -> Option<Self>;
+
+    /// What each word means, as many as there are words; none of values that say it themselves.
+    fn meanings() -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 impl FeatureValue for bool {
@@ -77,6 +82,14 @@ impl<T: FeatureValue> FeatureValue for Option<T> {
     fn of_word(word: &str) -> Option<Option<T>> {
         if word == "off" { Some(None) } else { T::of_word(word).map(Some) }
     }
+
+    fn meanings() -> Vec<&'static str> {
+        let mut meanings = T::meanings();
+        if !meanings.is_empty() {
+            meanings.push("");
+        }
+        meanings
+    }
 }
 
 /// The words of an enum whose values are named one by one, because its own names do not say enough.
@@ -111,6 +124,7 @@ pub(crate) struct Field<S> {
     pub name: &'static str,
     pub description: &'static str,
     pub words: fn() -> Vec<String>,
+    pub meanings: fn() -> Vec<&'static str>,
     pub word: fn(&S) -> String,
     /// False if there is no such word.
     pub set: fn(&mut S, &str) -> bool,
@@ -142,11 +156,11 @@ macro_rules! features {
     };
     (
         $(#[$attribute:meta])*
-        pub enum $name:ident { $($(#[$value_attribute:meta])* $value:ident,)* }
+        pub enum $name:ident { $($(#[doc = $meaning:literal])* $value:ident,)* }
         $($rest:tt)*
     ) => {
         $(#[$attribute])*
-        pub enum $name { $($(#[$value_attribute])* $value,)* }
+        pub enum $name { $($(#[doc = $meaning])* $value,)* }
 
         impl $crate::features::by_name::FeatureValue for $name {
             fn words() -> Vec<String> {
@@ -159,6 +173,10 @@ macro_rules! features {
 
             fn of_word(word: &str) -> Option<$name> {
                 [$($name::$value),*].into_iter().find(|value| value.word() == word)
+            }
+
+            fn meanings() -> Vec<&'static str> {
+                vec![$(concat!($($meaning),*)),*]
             }
         }
 
@@ -186,6 +204,7 @@ macro_rules! feature_struct {
                     name: stringify!($field),
                     description: concat!($($doc),*),
                     words: $crate::features::by_name::feature_words!($type $(, $range)?),
+                    meanings: <$type as $crate::features::by_name::FeatureValue>::meanings,
                     word: |set| $crate::features::by_name::FeatureValue::word(set.$field),
                     set: $crate::features::by_name::feature_set!($field, $type $(, $range)?),
                 }
@@ -253,6 +272,8 @@ pub struct Feature {
     pub description: String,
     /// The words that it takes.
     pub words: Vec<String>,
+    /// What each of them means; none if they say it themselves.
+    pub meanings: Vec<String>,
     /// What it needs, in words, where other features must be there.
     pub needs: Option<&'static str>,
 }
@@ -302,12 +323,15 @@ trait Switches {
 
 impl<S: FeatureSet> Switches for S {
     fn list(&self, mechanism: &str, structure: &'static str) -> Vec<Feature> {
+        // Of a comment of several lines.
+        let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let feature = |field: &Field<S>| {
             let path = format!("{mechanism}.{}", field.name);
             Feature {
                 structure,
-                description: field.description.split_whitespace().collect::<Vec<_>>().join(" "),
+                description: in_a_line(field.description),
                 words: (field.words)(),
+                meanings: (field.meanings)().into_iter().map(in_a_line).collect(),
                 needs: NEEDS.iter().find(|need| need.feature == path).map(|need| need.what),
                 path,
             }

@@ -27,6 +27,7 @@ features! {
     /// The scheduler's values in one kernel.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SchedFeatures {
+        /// How a thread gets to its preferred node (`task_numa_migrate`).
         pub placement: TaskPlacement,
         /// The gain that makes changing places worth it, in thousandths of all faults (`SMALLIMP`).
         pub small_gain: u32 => 0..=1024,

@@ -85,7 +85,7 @@ features! {
         /// it accessible at once. 6.12.117 does this. 6.1.192 tries without the lock, and counts nothing if the
         /// PTE has changed when it takes the lock again. Which release changed this is not known.
         pub isolates_under_lock: bool,
-        /// Changed in 6.10 and 6.19.
+        /// Which PTEs of a scanned range are not made PROT_NONE.
         pub folio_test: FolioTest,
         /// 6.10: hint faults on PTE-mapped large folios are counted, and migrate the folio.
         pub large_folios: bool,

@@ -116,14 +116,14 @@ features! {
         pub bloom_filter: bool,
         /// The rmap walk of reclaim looks at the PTEs around a young one (`lru_gen_look_around`). Off: at that one only.
         pub look_around: bool,
-        /// 6.7, 6.14 and 7.2.
+        /// Which generation a folio enters that is not active.
         pub placement: Placement,
-        /// 6.3 and 7.2.
+        /// How much is evicted from a lruvec, and who ages it when too little is cold.
         pub eviction_loop: EvictionLoop,
         /// 6.17: a batch of eviction looks at no more folios than the priority asks for, and pages that
         /// memory.low and memory.min protect do not count, as with the classic LRU.
         pub scans_what_is_asked: bool,
-        /// 6.13 and 7.2.
+        /// When reclaim of dirty folios wakes flushers.
         pub wakes_flushers: FlusherRule,
         /// 7.1: reclaim for a memory cgroup leaves a lruvec as soon as it has enough.
         pub stops_for_cgroups: bool,
@@ -143,11 +143,11 @@ features! {
         /// 6.7: a restored folio gets its full counter of accesses back and not only `PG_workingset`, and one
         /// access less is enough for it.
         pub restores_refs: bool,
-        /// 6.14.
+        /// How the accesses to a folio are counted in its flags.
         pub refs_scheme: RefsScheme,
-        /// 6.14.
+        /// Which shadows count as recent with the multi-gen LRU.
         pub recent_rule: RecentRule,
-        /// 6.5, 6.14 and 7.2.
+        /// Which recent refaults count as `workingset_activate` with the multi-gen LRU.
         pub activate_rule: ActivateRule,
         /// refault-distance-4: no shadow is recent whose memory cgroup is gone; before, it was compared with the
         /// generations of the root.
@@ -192,7 +192,7 @@ features! {
     /// How one kernel reclaims memory.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReclaimFeatures {
-        /// refault-distance-1.
+        /// When a refault distance is small enough for the page to be activated.
         pub distance_rule: DistanceRule,
         /// 6.2: besides pages written or read again, each of which counts as 32, pages that were scanned in vain
         /// cost something (`lru_note_cost`).
