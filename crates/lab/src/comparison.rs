@@ -22,7 +22,7 @@ use crate::statistics::{Change, Interval, Method, change, holm, is_significant, 
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Better, Metric};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verdict::{Idle, Verdict, is_relevant};
 
 /// All variants of an experiment.
@@ -175,8 +175,9 @@ impl Comparison {
         seeds: Vec<u64>,
         at_least: f64,
     ) -> Comparison {
-        let metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).collect();
+        let mut metrics: Vec<Metric> = metrics.iter().filter_map(|name| Metric::find(name)).collect();
         let judged = judged(&metrics, variants.first());
+        metrics.extend(kills(&variants, &metrics));
         if let Some(metric) = judged {
             judge(metric, &mut variants, at_least);
         }
@@ -214,6 +215,16 @@ pub fn scenarios(arms: &[Arm]) -> Vec<&Scenario> {
 pub fn scenarios_of(arms: &[Arm]) -> String {
     let names: Vec<&str> = scenarios(arms).into_iter().map(|scenario| scenario.name.as_str()).collect();
     names.join(", ")
+}
+
+/// Who was killed belongs to every comparison, asked for or not: whoever is gone needs nothing.
+fn kills(variants: &[VariantSummary], asked: &[Metric]) -> Vec<Metric> {
+    let of_all = variants.iter().flat_map(|variant| &variant.metrics);
+    let some = of_all.filter(|(_, summary)| summary.values.iter().any(|value| *value != 0.0));
+    let names: BTreeSet<&str> = some.map(|(name, _)| name.as_str()).collect();
+    let metrics = names.into_iter().filter_map(Metric::find);
+    let is_new = |metric: &Metric| asked.iter().all(|other| other.name != metric.name);
+    metrics.filter(Metric::is_of_kills).filter(is_new).collect()
 }
 
 /// The metrics that the scenarios of arms compare, those of the first one first.

@@ -372,7 +372,7 @@ pub mod of_program {
         OVER_HIGH_TIME, "over_high_time", "slept over memory.high", Time, "s", Lower, HOST,
             "seconds that threads of the program slept, in sum, because their memory cgroup was above memory.high";
         PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,
-            "processes of the program that the OOM killer has killed";
+            "processes of the program that the OOM killer has killed, also while warming up";
     }
 }
 
@@ -416,6 +416,13 @@ impl Metric {
     /// The program that this is a metric of.
     pub fn program(&self) -> Option<&str> {
         self.name.split_once(OF_PROGRAM).map(|(_, program)| program)
+    }
+
+    /// Whether it says how many processes of a program were killed.
+    pub fn is_of_kills(&self) -> bool {
+        self.name
+            .split_once(OF_PROGRAM)
+            .is_some_and(|(metric, _)| metric == of_program::PROCESSES_KILLED.name)
     }
 
     /// Whether it can have this value.

@@ -12,6 +12,7 @@ use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names}
 use machine::profile::line_of;
 use machine::{PageSize, WrongValue};
 use mm::Series;
+use sim::metric::of_program::PROCESSES_KILLED;
 use sim::metric::{METRICS, Metric};
 use sim::{KernelChoice, Workload};
 use std::collections::BTreeMap;
@@ -161,6 +162,12 @@ impl Scenario {
             Workload::Host(host) => host.reported(),
             _ => Vec::new(),
         }
+    }
+
+    /// How many processes of each program the OOM killer has killed, where programs have that.
+    pub fn kills(&self) -> impl Iterator<Item = Metric> {
+        let kills = self.programs().into_iter().map(|program| PROCESSES_KILLED.of(program));
+        kills.filter(|metric| self.may_measure(metric))
     }
 
     /// Whether its runs may have a metric.

@@ -235,6 +235,12 @@ impl Constraint {
         }
     }
 
+    /// That there is no more of a metric than by default.
+    pub fn no_more(metric: Metric) -> Constraint {
+        let text = format!("{} <= +0 %", metric.name);
+        Constraint { text, metric, side: Side::AtMost, limit: Limit::Change(0.0) }
+    }
+
     /// Whether it is about a value, whatever the default has.
     pub fn is_absolute(&self) -> bool {
         matches!(self.limit, Limit::Value(_))

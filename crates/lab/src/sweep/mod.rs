@@ -186,8 +186,21 @@ impl Sweep {
 
     /// The metrics of a member that an answer needs.
     pub fn wanted(&self, member: usize) -> BTreeSet<&'static str> {
-        let directed = self.fleet.members[member].scenario.directed_metrics();
-        self.needed(member).chain(directed).map(|metric| metric.name).collect()
+        let scenario = &self.fleet.members[member].scenario;
+        let others = scenario.directed_metrics().chain(scenario.kills());
+        self.needed(member).chain(others).map(|metric| metric.name).collect()
+    }
+
+    /// Constraints that nobody has to ask for: a setting under which more processes are killed is no gain, unless somebody says of a
+    /// program how many may be.
+    fn implied(&self) -> Vec<Constraint> {
+        let is_asked =
+            |metric: &Metric| self.constraints.iter().any(|asked| asked.metric.name == metric.name);
+        let mut kills: Vec<Metric> =
+            self.fleet.members.iter().flat_map(|member| member.scenario.kills()).collect();
+        kills.sort_by_key(|metric| metric.name);
+        kills.dedup_by_key(|metric| metric.name);
+        kills.into_iter().filter(|metric| !is_asked(metric)).map(Constraint::no_more).collect()
     }
 
     /// What goals and constraints of a member are about.
@@ -323,24 +336,27 @@ impl Sweep {
         measure(goal, &pairs.iter().map(|of| of.default.clone()).collect::<Vec<_>>())
     }
 
-    /// Every constraint for every member that has its metric.
+    /// Every constraint for every member that has its metric, those that are implied where it is not 0.
     fn limited(
         &self,
         all: &Measurements,
         point: Option<usize>,
         seeds: &RangeInclusive<u64>,
         time: Time,
-    ) -> Vec<Limited<'_>> {
+    ) -> Vec<Limited> {
         let mut limited = Vec::new();
-        for constraint in &self.constraints {
+        let asked = self.constraints.len();
+        for (at, constraint) in self.constraints.iter().cloned().chain(self.implied()).enumerate() {
             for member in 0..self.fleet.members.len() {
                 let mean = |point| {
                     let values =
                         all.values(&self.cell(member, point, time), seeds, constraint.metric.name)?;
                     Some(crate::statistics::mean(&values))
                 };
-                if let (Some(value), Some(default)) = (mean(point), mean(None)) {
-                    let violation = constraint.violation(value, default);
+                if let (Some(value), Some(default)) = (mean(point), mean(None))
+                    && (at < asked || value != 0.0 || default != 0.0)
+                {
+                    let (violation, constraint) = (constraint.violation(value, default), constraint.clone());
                     limited.push(Limited { constraint, member, default, value, violation });
                 }
             }
@@ -388,8 +404,8 @@ impl Sweep {
 }
 
 /// A constraint for a member, with the value that it has.
-struct Limited<'s> {
-    constraint: &'s Constraint,
+struct Limited {
+    constraint: Constraint,
     member: usize,
     /// The mean with the default.
     default: f64,

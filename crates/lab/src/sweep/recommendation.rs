@@ -235,6 +235,9 @@ fn holds(change: &Change, direction: Direction, at_least: f64) -> Holds {
     }
 }
 
+/// What is asked of every fleet that has programs.
+const NO_MORE_KILLS: &str = "no more processes killed than by default";
+
 impl Sweep {
     /// Puts the answer together; all runs are there.
     pub(super) fn conclude(
@@ -269,6 +272,7 @@ impl Sweep {
             let gains: Vec<f64> = of_first.iter().map(|gains| gains[at]).collect();
             effects(&goal_name(goal), &keys, &self.design.values, &self.design.points, &gains)
         };
+        let kills = (!self.implied().is_empty()).then(|| NO_MORE_KILLS.to_string());
         Answer {
             fleet: self.fleet.members.iter().map(member).collect(),
             defaults: keys
@@ -283,7 +287,12 @@ impl Sweep {
             is_one_recording: (0..self.fleet.members.len()).all(|member| self.fleet.is_one_recording(member)),
             goals: self.goals.iter().map(goal_name).collect(),
             measures: self.goals.iter().map(|goal| self.measure_of(all, goal)).collect(),
-            constraints: self.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
+            constraints: self
+                .constraints
+                .iter()
+                .map(|constraint| constraint.text.clone())
+                .chain(kills)
+                .collect(),
             points: judged.iter().enumerate().map(point).collect(),
             effects: self.goals.iter().enumerate().flat_map(of_goal).collect(),
             recommendation: self.recommend(all, choice),
@@ -344,13 +353,13 @@ impl Sweep {
         seeds: &RangeInclusive<u64>,
     ) -> Vec<ConstraintResult> {
         let result = |of: Limited| ConstraintResult {
-            constraint: of.constraint.text.clone(),
             member: self.fleet.members[of.member].name.clone(),
             metric: of.constraint.metric,
             default: of.default,
             value: of.value,
             kept: of.violation == 0.0,
             was_broken: of.constraint.violation(of.default, of.default) > 0.0,
+            constraint: of.constraint.text,
         };
         self.limited(all, Some(point), seeds, Time::Whole).into_iter().map(result).collect()
     }

@@ -317,6 +317,35 @@ fn of_several_goals_there_is_a_front() {
 }
 
 #[test]
+fn a_gain_by_killing_is_none() {
+    let kills_at_first = |constraints: &[&str]| {
+        let mut sweep =
+            sweep_of(vec![member("shared-host", 1.0)], &["vm.swappiness=0,60,100"], Method::Grid, 3);
+        sweep.constraints = constraints.iter().map(|text| Constraint::parse(text).unwrap()).collect();
+        let mut make = |_: Stage, tasks: &[Task]| {
+            let of = |task: &Task| {
+                let (score, killed) = match task.levels.first() {
+                    None => (1000.0, 0.0),
+                    Some((_, 0)) => (2000.0, 1.0),
+                    Some(_) => (1100.0, 0.0),
+                };
+                let metrics =
+                    [("score".to_string(), score), ("processes_killed@database".to_string(), killed)];
+                Measured { metrics: metrics.into(), virtual_seconds: 1.0 }
+            };
+            Ok::<_, SweepError>(Some(tasks.iter().map(of).collect()))
+        };
+        sweep.answer(&mut make).unwrap().unwrap()
+    };
+    let chosen = |answer: &Answer| answer.recommendation.chosen[0].value.clone();
+    let answer = kills_at_first(&[]);
+    assert_eq!(chosen(&answer), "100");
+    assert_eq!(answer.constraints, ["no more processes killed than by default"]);
+    // Unless somebody says how many may be.
+    assert_eq!(chosen(&kills_at_first(&["processes_killed@database <= 1"])), "0");
+}
+
+#[test]
 fn what_no_workload_has_is_refused() {
     let mut sweep = sweep(Method::Grid, 3);
     sweep.goals = vec![Goal::parse("build_time", Direction::Minimize).unwrap()];

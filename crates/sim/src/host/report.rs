@@ -34,6 +34,7 @@ struct Report {
     /// Slept for being above memory.high.
     slept_over_high: Time,
     threads_ended: u64,
+    /// Since the run began: who was killed while warming up is missing from what is measured.
     processes_killed: u64,
 }
 
@@ -153,7 +154,7 @@ impl Reports {
         }
         self.queries = 0;
         for report in &mut self.all {
-            *report = Report::new(&report.name);
+            *report = Report { processes_killed: report.processes_killed, ..Report::new(&report.name) };
         }
     }
 
