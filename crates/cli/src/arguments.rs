@@ -7,7 +7,7 @@ use crate::recorded_trace;
 use crate::terminal;
 use crate::this_machine;
 use clap::Args;
-use lab::experiment::varied::{FEATURES, with_features};
+use lab::experiment::varied::{FEATURES, OWN_KEYS, with_features};
 use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
@@ -269,10 +269,15 @@ impl SystemArguments {
     ///
     /// # Errors
     ///
-    /// A setting that is given twice.
+    /// A setting that is given twice, or a key of the scenario.
     pub fn changes(&self) -> Result<BTreeMap<String, String>, Failure> {
         let mut changes = BTreeMap::new();
         for (key, value) in &self.settings {
+            if key.starts_with("workload.") || OWN_KEYS.contains(&key.as_str()) {
+                return Err(Failure::input(format!(
+                    "--set {key}={value}: {key} is a key of the scenario; `mmtwin compare --vary {key}={value}` takes it"
+                )));
+            }
             if let Some(earlier) = changes.insert(key.clone(), value.clone()) {
                 let message =
                     format!("--set {key}={earlier} and --set {key}={value}: give each setting once");

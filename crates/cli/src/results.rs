@@ -192,7 +192,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         }
         Command::Prune(arguments) => arguments.execute(),
         Command::Report(ReportArguments { directories, view, files }) => {
-            report_directories(directories, (view, &files.check(Ending::ANSWER)?))
+            report_directories(directories, (view, &files.check(Ending::CHART)?))
         }
     }
 }
@@ -223,7 +223,7 @@ fn render(directory: &Path, runs: &[Entry], program: &Program) -> String {
         return counted;
     }
     let header = ["scenario", "variant", "seeds", "machine", "settings", "inputs", "build", "commit"];
-    let mut grid = Grid { more_labels: 1, words: (2..header.len()).collect(), ..Grid::new(&header) };
+    let mut grid = Grid { more_labels: 1, words: vec![2, 3, 4], ..Grid::new(&header) };
     for group in runs.chunk_by(|a, b| alike(a) == alike(b)) {
         let Entry { summary, commit, .. } = &group[0];
         let mark = if summary.build == program.build { "*" } else { "" };

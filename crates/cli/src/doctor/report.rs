@@ -75,7 +75,7 @@ impl Told<'_> {
             text += &format!("\n\n{}", self.finding(finding, width));
         }
         text += &format!("\n\n{}", self.observations());
-        text += &format!("\n\nNot seen:\n\n{}", self.not_seen());
+        text += &format!("\n\nNot seen:\n\n{}", self.not_seen(width));
         if !self.diagnosis.other_releases.is_empty() {
             let list = self.diagnosis.other_releases.join(", ");
             text += &format!("\n\n{}", folded(&format!("Rules of other kernels: {list}"), width));
@@ -226,13 +226,17 @@ impl Told<'_> {
         grid.render()
     }
 
-    fn not_seen(&self) -> String {
-        let mut grid =
-            Grid { words: vec![1, 2], ..Grid::new(&["not seen", "why", "rules that cannot tell"]) };
-        for missing in &self.diagnosis.not_seen {
-            grid.row([missing.observation.name.to_string(), missing.why.clone(), missing.rules.join(", ")]);
-        }
-        grid.render()
+    /// A paragraph for each observation that could not be made.
+    fn not_seen(&self, width: usize) -> String {
+        let paragraphs = self.diagnosis.not_seen.iter().map(|missing| {
+            let (name, why) = (missing.observation.name, &missing.why);
+            let rules = match &missing.rules[..] {
+                [] => String::new(),
+                rules => format!(" Rules that cannot tell: {}.", rules.join(", ")),
+            };
+            folded(&format!("{name}: {why}.{rules}"), width)
+        });
+        paragraphs.collect::<Vec<_>>().join("\n")
     }
 }
 
