@@ -250,12 +250,17 @@ fn slower(buckets: &[(f64, u64)]) -> Vec<Point> {
 /// Means of a metric with their intervals.
 fn spans(shown: &Shown, metric: &Metric) -> Chart {
     let (measure, times) = crate::chart::of_metric(metric);
+    // Of few seeds an interval may reach where no value can be.
+    let least = metric.kind.least().unwrap_or(f64::MIN);
+    let most = metric.kind.most().unwrap_or(f64::MAX);
     let span = |variant: &&VariantSummary| {
         let summary = variant.metrics.get(metric.name)?;
         Some(Span {
             name: variant.name.clone(),
             mean: summary.mean * times,
-            interval: summary.interval.map(|interval| (interval.low * times, interval.high * times)),
+            interval: summary
+                .interval
+                .map(|interval| (interval.low.max(least) * times, interval.high.min(most) * times)),
             label: label(summary, metric),
         })
     };
