@@ -133,6 +133,16 @@ struct ScenarioLine {
     variants: Vec<String>,
 }
 
+impl ScenarioLine {
+    /// All but its name.
+    fn text(&self) -> String {
+        let ScenarioLine { description, evidence, machine, series, seeds, variants, .. } = self;
+        let runs = u64::from(*seeds) * variants.len() as u64;
+        let runs = if runs == 1 { "1 run".to_string() } else { format!("{runs} runs") };
+        format!("{description}\n{evidence}\n{machine}, {series}, {runs}")
+    }
+}
+
 #[derive(JsonSchema, Serialize)]
 struct MachineLine {
     name: &'static str,
@@ -375,8 +385,8 @@ impl Lists {
     fn grid(&self, part: Part) -> Grid {
         match part {
             Part::Scenarios => table(
-                ["scenario", "what it is\nevidence"],
-                self.scenarios.iter().map(|s| [s.name.clone(), format!("{}\n{}", s.description, s.evidence)]),
+                ["scenario", "what it is\nevidence\nmachine, series, runs of compare"],
+                self.scenarios.iter().map(|s| [s.name.clone(), s.text()]),
             ),
             Part::Machines => table(
                 ["machine", "what it is\nbase pages"],

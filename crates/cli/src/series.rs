@@ -11,7 +11,8 @@ use crate::sparkline::{ends, sparkline};
 use crate::table::Grid;
 use lab::results::{Record, SeriesPoint};
 use report::chart::Measure;
-use report::series::{kind_of, title_of};
+use report::series::{measure, title_of, unit_of};
+use sim::series::of;
 use std::collections::BTreeMap;
 
 /// Number of samples that are shown, evenly spaced over all of them.
@@ -63,10 +64,12 @@ fn table(record: &Record) -> Option<String> {
         if least == most {
             continue;
         }
-        let kind = kind_of(name);
-        let alike = names.iter().filter(|other| kind_of(other).title == kind.title).count();
-        let title = if alike == 1 && !kind.title.is_empty() { kind.title.into() } else { title_of(name) };
-        let (measure, factor) = kind.unit.measure(page_bytes);
+        let alike = names.iter().filter(|other| of(other) == of(name)).count();
+        let title = match of(name) {
+            Some(series) if alike == 1 => series.title.into(),
+            _ => title_of(name),
+        };
+        let (measure, factor) = measure(unit_of(name), page_bytes);
         let told = |value: f64| match measure {
             Measure::Bytes => memory(value * factor),
             Measure::Percent => format!("{} %", number(value)),

@@ -41,7 +41,7 @@ fn settings_page_size(setting: &Setting) -> PageSize {
 
 fn page() -> String {
     let mut text = String::from(
-        "# Settings, counters, times, metrics, variants\n\n\
+        "# Settings, counters, times, metrics, series, variants\n\n\
          This page is written from the declarations in the code by `make reference`; a test keeps it up to date.\n\n\
          ## Settings\n\n\
          `--set NAME=VALUE` on the command line, `[settings]` in a scenario. Names, defaults, bounds and errors are \
@@ -112,6 +112,22 @@ fn page() -> String {
                 metric.workloads.join(", "),
             ]
         }),
+    );
+    text += "## Series\n\n\
+             What runs sample over virtual time: in the results directory all samples, in documents a few, in reports as charts. One that ends in \
+             `so far` is a sum since the run began; `pages_node` has the number of the node behind its name. Declared in \
+             `crates/sim/src/series.rs`, as are histograms.\n\n";
+    table(
+        &mut text,
+        ["name", "unit", "what it is"],
+        sim::series::SERIES.iter().map(|of| [code(of.name), of.unit.name().into(), of.title.into()]),
+    );
+    text += "## Histograms\n\n\
+             Buckets of nanoseconds with three significant digits, filled while a run is measured.\n\n";
+    table(
+        &mut text,
+        ["name", "what is recorded"],
+        sim::series::HISTOGRAMS.iter().map(|(name, recorded)| [code(name), recorded.to_string()]),
     );
     text += "## Mechanisms\n\n\
              What can be compared with published tables and judged by real kernels, by the names that commands take. Declared in \

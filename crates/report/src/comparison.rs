@@ -143,7 +143,7 @@ impl Compared<'_> {
             page_bytes = record.run.machine.page_size.kib() * 1024;
             let mut own: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
             for point in &record.series {
-                let (_, times) = series::kind_of(&point.name).unit.measure(page_bytes);
+                let (_, times) = series::measure(series::unit_of(&point.name), page_bytes);
                 own.entry(&point.name).or_default().push(Point::at(point.seconds, point.value * times));
             }
             for (name, points) in own {
@@ -161,7 +161,7 @@ impl Compared<'_> {
         let axis = |title: &str, measure| Axis { title: title.into(), measure, scale: Scale::Linear };
         let drawing = Lines {
             x: axis("virtual time", Measure::Seconds),
-            y: axis("", series::kind_of(name).unit.measure(page_bytes).0),
+            y: axis("", series::measure(series::unit_of(name), page_bytes).0),
             y_ends: None,
             lines,
         };

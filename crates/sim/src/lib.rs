@@ -35,6 +35,7 @@ mod recorded_space;
 pub mod replay;
 mod run;
 mod sched;
+pub mod series;
 pub mod socket;
 pub mod system;
 pub mod timeline;

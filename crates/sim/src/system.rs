@@ -12,6 +12,7 @@
 use crate::metric;
 use crate::outcome::{Outcome, Sample};
 use crate::progress::RunProgress;
+use crate::series::HISTOGRAMS;
 use crate::timeline::RunTimeline;
 use machine::timeline::Window;
 use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time, Timeline};
@@ -431,9 +432,7 @@ impl System {
             [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
         outcome.set(metric::ALLOC_P50, quantile(slow, calls, 0.50) / 1e3);
         outcome.set(metric::ALLOC_P99, quantile(slow, calls, 0.99) / 1e3);
-        for (name, histogram) in
-            [("alloc_slow", slow), ("zone_take", &latencies.take), ("zone_put", &latencies.put)]
-        {
+        for ((name, _), histogram) in HISTOGRAMS.into_iter().zip([slow, &latencies.take, &latencies.put]) {
             let buckets =
                 histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
             outcome.histograms.insert(name, buckets.collect());

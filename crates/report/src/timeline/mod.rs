@@ -13,7 +13,7 @@
 
 mod messages;
 
-use crate::series::{kind_of, title_of};
+use crate::series::{title_of, unit_of};
 use machine::timeline::{LockCourse, Section, Shootdown, Slice, Window};
 use machine::{Cpu, Time};
 use messages::{
@@ -314,7 +314,7 @@ impl Writer {
             if shown.clone().all(|sample| sample.value == 0.0) {
                 continue;
             }
-            let track = self.counter(parent, &title_of(name), kind_of(name).unit.name());
+            let track = self.counter(parent, &title_of(name), unit_of(name).name());
             for sample in shown {
                 let time = Time::from_seconds(sample.seconds).max(from);
                 self.value(track, tracks.nanoseconds(time), sample.value);

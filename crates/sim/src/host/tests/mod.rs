@@ -42,7 +42,10 @@ fn outcome_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Outco
     let run = run_of(variant, settings, programs);
     let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
     let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), spec);
-    outcome.unwrap_or_else(|error| panic!("{error}"))
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let unknown = outcome.series.iter().find(|sample| crate::series::of(sample.name).is_none());
+    assert_eq!(unknown.map(|sample| sample.name), None, "every series is declared");
+    outcome
 }
 
 /// Threads that read a file of `mib`, under a limit.
