@@ -15,6 +15,7 @@ use report::chart::{self, Axis, Chart, Drawing, Line, Lines, Measure, Scale};
 use report::{Data, Page, Part, Section};
 use schemars::JsonSchema;
 use serde::Serialize;
+use sim::KernelError;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use workload::access::{self, Format, PAGE_SIZE};
@@ -81,12 +82,14 @@ fn after_help() -> String {
 Policies:
 {policies}
 Every other variant of series reclaim and every kernel release is a policy too, such as mglru-7.1
-and 6.12 (see `mmtwin list variants`, `mmtwin list releases`).
+and 6.12 (see `mmtwin list variants`, `mmtwin list releases`), also with features of its own,
+6.18:mglru.tiers=off (`mmtwin list features`). Kernels read single pages and read nothing ahead.
 Memory is empty at the start, so the first access to each page is a miss under every policy.
 
 Examples:
   mmtwin mrc trace.oracleGeneral.zst
   mmtwin mrc trace.oracleGeneral.bin --policies belady,lru,classic --sizes 1000,10000,100000
+  mmtwin mrc trace.oracleGeneral.bin --policies 6.18,6.18:mglru.tiers=off
   mmtwin mrc disk.oracleGeneral.bin --points 32 -o disk.html -o disk.csv --results disk
   mmtwin mrc huge.oracleGeneral.zst --sample 0.01
   xz -dc trace.csv.xz | mmtwin mrc -"
@@ -119,11 +122,12 @@ fn chart(policies: &[Policy], points: &[Point]) -> Chart {
 /// A clap value parser for the name of a policy.
 fn policy(name: &str) -> Result<String, String> {
     let names = || Policy::ALL.iter().map(|policy| policy.name).collect::<Vec<_>>().join(", ");
-    Policy::named(name).map(|_| name.to_string()).ok_or_else(|| {
-        format!(
+    Policy::named(name).map(|_| name.to_string()).map_err(|error| match error {
+        KernelError::UnknownVariant { .. } => format!(
             "no such policy; there are {}, and every variant of series reclaim (`mmtwin list variants`) or kernel release (`mmtwin list releases`)",
             names()
-        )
+        ),
+        error => error.to_string(),
     })
 }
 
@@ -205,7 +209,7 @@ fn page(lead: String, chart: Chart, grid: &Grid, points: &[Point]) -> Page {
 fn named(names: &[String]) -> Vec<Policy> {
     let mut unique: Vec<Policy> = Vec::new();
     let names = arguments::present_names(Series::RECLAIM.name, names);
-    for policy in names.iter().filter_map(|name| Policy::named(name)) {
+    for policy in names.iter().filter_map(|name| Policy::named(name).ok()) {
         if unique.iter().all(|known| known.name != policy.name) {
             unique.push(policy);
         }

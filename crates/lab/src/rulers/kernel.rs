@@ -14,8 +14,9 @@ use mm::memcontrol::Memcg;
 use mm::memory_map::memory_layout;
 use mm::prefetch::Foresight;
 use mm::xarray::FileId;
-use mm::{Category, MemoryManager, Settings, Variant};
+use mm::{Category, MemoryManager, Settings};
 use rand_pcg::Pcg64Mcg;
+use sim::KernelChoice;
 
 /// Memory of the machine in MiB beyond the memcg's limit: the size of the zones below the one that is used
 /// first, so that its watermarks have no effect.
@@ -31,15 +32,15 @@ pub struct Kernel {
 
 impl Kernel {
     /// A kernel with a memcg limited to `capacity` pages.
-    pub fn new(variant: &Variant, capacity: usize) -> Kernel {
+    pub fn new(choice: &KernelChoice, capacity: usize) -> Kernel {
         let mut settings = Settings::default();
-        for (name, value) in variant.settings {
+        for (name, value) in choice.variant.settings {
             settings.set(name, value).expect("settings of variants are right");
         }
         let topology = Topology::single();
         let memory = memory_layout(1, capacity as u64 / 256 + SPARE_MIB);
         let noise = Pcg64Mcg::new(0);
-        let mut mm = MemoryManager::new(&topology, &memory, variant.features, settings, noise);
+        let mut mm = MemoryManager::new(&topology, &memory, choice.features, settings, noise);
         let memcg = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(memcg).max = capacity as u64;
         let file = mm.parts.page_cache.open_file();

@@ -39,8 +39,8 @@ pub use s3_fifo::S3Fifo;
 pub use sequence::{Place, Sequence, SequenceError};
 pub use w_tiny_lfu::WTinyLfu;
 
-use mm::series::RELEASES;
-use mm::{Series, Variant};
+use mm::Series;
+use sim::{KernelChoice, KernelError};
 
 /// A policy and the pages in its memory. Its capacity in pages is given when it is created.
 pub trait Ruler {
@@ -69,14 +69,14 @@ pub struct Policy {
 enum Replay {
     /// By a ruler, given its capacity in pages.
     Ruler(fn(usize, &Sequence) -> u64),
-    /// By one of the twin's kernels, given the name of its variant.
+    /// By one of the twin's kernels, given its name: a variant of the series on reclaim or a release, with features of its own behind a
+    /// colon if it has any.
     Kernel(&'static str),
 }
 
-/// The variant with this name: of the series on reclaim, or a released kernel, which is the same in every
-/// series.
-fn kernel(name: &str) -> Option<&'static Variant> {
-    Series::RECLAIM.variant(name).or_else(|| Series::PCP.variant(name))
+/// The kernel of this name.
+fn kernel(name: &str) -> Result<KernelChoice, KernelError> {
+    KernelChoice::parse(Series::RECLAIM.name, name)
 }
 
 impl Policy {
@@ -129,22 +129,17 @@ impl Policy {
         kernel!("mglru-7.2", "Linux 7.2, multi-gen LRU"),
     ];
 
-    /// The policy with this name: one of [`Policy::ALL`], any variant of the series on reclaim, or a kernel
-    /// release.
-    pub fn named(name: &str) -> Option<Policy> {
+    /// The policy with this name: one of [`Policy::ALL`], any variant of the series on reclaim, or a kernel release, each with features of its
+    /// own: `6.18:mglru.tiers=off`.
+    pub fn named(name: &str) -> Result<Policy, KernelError> {
         let name = Series::RECLAIM.present_name(name).unwrap_or(name);
-        let known = Policy::ALL.iter().copied().find(|policy| policy.name == name);
-        let of = |name, variant: &Variant| Policy {
-            name,
-            about: variant.description,
-            replay: Replay::Kernel(variant.name),
-        };
-        known.or_else(|| Series::RECLAIM.variant(name).map(|variant| of(variant.name, variant))).or_else(
-            || {
-                let (release, variant) = RELEASES.iter().find(|(release, _)| *release == name)?;
-                Some(of(release, kernel(variant)?))
-            },
-        )
+        if let Some(known) = Policy::ALL.iter().find(|policy| policy.name == name) {
+            return Ok(*known);
+        }
+        let about = kernel(name)?.variant.description;
+        // Policies are few, and last as long as the program.
+        let name: &'static str = name.to_string().leak();
+        Ok(Policy { name, about, replay: Replay::Kernel(name) })
     }
 
     /// Misses of `sequence` with `capacity` pages of memory, starting with empty memory.
@@ -152,8 +147,8 @@ impl Policy {
         match self.replay {
             Replay::Ruler(misses) => misses(capacity, sequence),
             Replay::Kernel(name) => {
-                let variant = kernel(name).expect("policies have names of variants");
-                Kernel::new(variant, capacity).misses(sequence)
+                let kernel = kernel(name).expect("policies have names of kernels");
+                Kernel::new(&kernel, capacity).misses(sequence)
             }
         }
     }

@@ -6,6 +6,7 @@ mod models;
 mod peers;
 
 use super::*;
+use mm::series::RELEASES;
 use models::Model;
 use proptest::prelude::*;
 use workload::access::Access;
@@ -252,17 +253,28 @@ fn rates_and_sizes_that_make_no_sample() {
 #[test]
 fn every_kernel_of_the_series_and_every_release_is_a_policy() {
     let sequence: Sequence = (0..3000u32).map(|access| access * access % 701).collect::<Vec<u32>>().into();
-    let misses = |name: &str| Policy::named(name).unwrap_or_else(|| panic!("{name}")).misses(400, &sequence);
+    let misses =
+        |name: &str| Policy::named(name).unwrap_or_else(|error| panic!("{error}")).misses(400, &sequence);
     for variant in Series::RECLAIM.variants() {
         assert!(misses(variant.name) >= misses("belady"), "{}", variant.name);
     }
     for (release, variant) in RELEASES {
-        assert_eq!(
-            misses(release),
-            kernel(variant).map(|of| Kernel::new(of, 400).misses(&sequence)).unwrap()
-        );
+        let choice = KernelChoice::parse("pcp", variant).unwrap();
+        assert_eq!(misses(release), Kernel::new(&choice, 400).misses(&sequence));
     }
-    assert!(Policy::named("6.99").is_none());
+    assert!(Policy::named("6.99").is_err() && Policy::named("6.18:mglru.tires=off").is_err());
+}
+
+/// A hot set beside a stream: what protects it is what counts.
+#[test]
+fn a_kernel_without_tiers_is_another_policy() {
+    let of_hot_set = |access: u32| (access.wrapping_mul(2_654_435_761) >> 8) % 3000;
+    let page = |access: u32| if access.is_multiple_of(2) { of_hot_set(access) } else { 3000 + access };
+    let sequence: Sequence = (0..100_000).map(page).collect::<Vec<u32>>().into();
+    let misses = |name: &str| Policy::named(name).unwrap().misses(4000, &sequence);
+    let with = misses("6.18");
+    assert_eq!(misses("6.18:mglru.tiers=on"), with);
+    assert!(misses("6.18:mglru.tiers=off") > with + with / 20, "{} {with}", misses("6.18:mglru.tiers=off"));
 }
 
 #[test]
