@@ -98,9 +98,13 @@ impl Change {
     }
 }
 
-/// Arithmetic mean; 0 for no values.
+/// Arithmetic mean; 0 for no values. Of equal values it is that value to the last bit, so that none of them deviates from it.
 pub fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+    match values {
+        [] => 0.0,
+        [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+        _ => values.iter().sum::<f64>() / values.len() as f64,
+    }
 }
 
 /// The variance of what values were drawn from; `None` for fewer than two.
@@ -312,6 +316,18 @@ fn students_t(pairs: usize) -> StudentsT {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_values_deviate_by_nothing() {
+        // The sum of eight of them is rounded.
+        let value = 0.153_559_783_070_789_77;
+        for count in 1..20 {
+            assert_eq!(mean(&vec![value; count]), value);
+        }
+        let (first, second) = ([409688.6469515717; 8], [472600.1; 8]);
+        let change = change(&first, &second);
+        assert!(change.is_exact(), "{change:?}");
+    }
 
     #[test]
     fn quantiles_interpolate() {
