@@ -428,10 +428,7 @@ impl ViewArguments {
             Some(width) => layout::table(&shown, width),
             None => layout::records(&shown),
         };
-        let mut below: Vec<String> = Vec::new();
-        below.extend(sentences::left_out(&shown));
-        below.extend(sentences::not_measured(comparison, metrics));
-        below.push(sentences::legend(comparison));
+        let mut below = sentences::below_the_table(comparison, metrics, &shown);
         below.extend(comparison.time.as_ref().and_then(where_time_went));
         let (head, below, verdict) = (head(comparison, description), below.join("\n"), fold(&verdict));
         let (head, below) = (fold(&head), fold(&below));

@@ -15,6 +15,7 @@ use crate::study::hint;
 use crate::table::Grid;
 use crate::terminal;
 use crate::timeline::TimelineArguments;
+use lab::comparison::shown::Shown;
 use lab::comparison::{Comparison, evidence_of};
 use lab::experiment::Experiment;
 use lab::results::Record;
@@ -161,8 +162,8 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
 /// All metrics and counters, how the runs went, and what is needed to make them again.
 fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) -> Result<Page, Failure> {
     let comparison = Comparison::new(&experiment.arms()?, records, RELEVANT);
-    let compared =
-        Compared { comparison: &comparison, metrics: &comparison.metrics, all: true, records, notes: &[] };
+    let (metrics, shown) = (&comparison.metrics, Shown::all(&comparison, &comparison.metrics));
+    let compared = Compared { comparison: &comparison, metrics, shown: &shown, records, notes: &[] };
     let table = Part::Table(grid(records).on_page("Metrics and counters"));
     let times = cpu_time(records, 0).map(|grid| Part::Table(grid.on_page("CPU time")));
     let said = format!("{}{}", notes(records), nothing_done(records));

@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     pub comparison: &'a Comparison,
-    /// What is shown of it, in this order; the judged metric comes first.
+    /// What may be shown of it, in this order; the judged metric comes first.
     pub metrics: &'a [Metric],
-    /// Whether variants and metrics without a difference are shown too.
-    pub all: bool,
+    /// What is shown: charts and the table have this, the folded table has all.
+    pub shown: &'a Shown<'a>,
     pub records: &'a [Record],
     /// What a reader of the table has to know, a sentence or two each.
     pub notes: &'a [String],
@@ -35,29 +35,21 @@ const SAMPLES: usize = 250;
 impl Compared<'_> {
     /// Its sections.
     pub fn sections(&self) -> Vec<Section> {
-        let shown = match self.all {
-            true => Shown::all(self.comparison, self.metrics),
-            false => Shown::differing(self.comparison, self.metrics),
-        };
-        [self.differences(&shown)].into_iter().chain(self.course_of(&shown)).collect()
+        [self.differences()].into_iter().chain(self.course()).collect()
     }
 
-    /// How runs of all variants went: where the time went, over virtual time, the tails.
+    /// How the runs went: where the time went, over virtual time, the tails.
     pub fn course(&self) -> Vec<Section> {
-        self.course_of(&Shown::all(self.comparison, self.metrics))
-    }
-
-    fn course_of(&self, shown: &Shown) -> Vec<Section> {
         let charts = |title: &str, charts: Vec<Chart>| Section {
             title: title.into(),
             parts: charts.into_iter().map(Part::Chart).collect(),
         };
-        let time = self.time(shown).into_iter().chain(self.time_of_programs(shown));
+        let time = self.time().into_iter().chain(self.time_of_programs());
         let sections = [
             charts("Where CPU time went", time.collect()),
-            charts("Over virtual time", self.series(shown)),
-            charts("Latencies, with their tails", self.tails(shown)),
-            charts("Who touched and who scanned", self.heat(shown)),
+            charts("Over virtual time", self.series()),
+            charts("Latencies, with their tails", self.tails()),
+            charts("Who touched and who scanned", self.heat()),
         ];
         sections.into_iter().filter(|section| !section.parts.is_empty()).collect()
     }
@@ -79,13 +71,13 @@ impl Compared<'_> {
         data
     }
 
-    fn differences(&self, shown: &Shown) -> Section {
+    fn differences(&self) -> Section {
         let is_judged = |metric: &Metric| self.comparison.judged.as_deref() == Some(metric.name);
-        let mut metrics: Vec<&Metric> = shown.metrics.iter().collect();
+        let mut metrics: Vec<&Metric> = self.shown.metrics.iter().collect();
         metrics.sort_by_key(|metric| !is_judged(metric));
-        let mut charts = metrics.into_iter().map(|metric| Part::Chart(spans(shown, metric)));
+        let mut charts = metrics.into_iter().map(|metric| Part::Chart(spans(self.shown, metric)));
         let mut parts: Vec<Part> = charts.next().into_iter().collect();
-        parts.push(Part::Table(table(shown)));
+        parts.push(Part::Table(table(self.shown)));
         parts.extend(self.notes.iter().cloned().map(Part::Text));
         parts.extend(charts);
         let all = Shown::all(self.comparison, self.metrics);
@@ -94,12 +86,12 @@ impl Compared<'_> {
     }
 
     /// CPU time by category.
-    fn time(&self, shown: &Shown) -> Option<Chart> {
+    fn time(&self) -> Option<Chart> {
         let stack = |variant: &&VariantSummary| Stack {
             name: variant.name.clone(),
             parts: busy(&variant.cpu_seconds),
         };
-        let stacks: Vec<Stack> = shown.variants.iter().map(stack).collect();
+        let stacks: Vec<Stack> = self.shown.variants.iter().map(stack).collect();
         let seeds = self.comparison.seeds.len();
         let caption = format!(
             "CPU seconds of all CPUs by what they were spent on, idle left out{}.",
@@ -109,8 +101,8 @@ impl Compared<'_> {
     }
 
     /// CPU time of each program, where there are several.
-    fn time_of_programs(&self, shown: &Shown) -> Vec<Chart> {
-        let stacks = self.first_records(shown).flat_map(|(name, record)| {
+    fn time_of_programs(&self) -> Vec<Chart> {
+        let stacks = self.first_records().flat_map(|(name, record)| {
             record.programs.iter().map(move |program| Stack {
                 name: format!("{}, {name}", program.name),
                 parts: busy(&program.cpu_seconds),
@@ -123,9 +115,9 @@ impl Compared<'_> {
     }
 
     /// The first record of each variant that is shown.
-    fn first_records<'b>(&'b self, shown: &'b Shown) -> impl Iterator<Item = (&'b str, &'b Record)> {
+    fn first_records(&self) -> impl Iterator<Item = (&str, &Record)> {
         let seeds = self.records.len().checked_div(self.comparison.variants.len()).unwrap_or(0);
-        shown.variants.iter().filter_map(move |variant| {
+        self.shown.variants.iter().filter_map(move |variant| {
             let at = self.comparison.variants.iter().position(|other| other.name == variant.name)?;
             Some((variant.name.as_str(), self.records.get(at * seeds).filter(|_| seeds > 0)?))
         })
@@ -136,10 +128,10 @@ impl Compared<'_> {
     }
 
     /// A chart for each series that some run sampled.
-    fn series(&self, shown: &Shown) -> Vec<Chart> {
+    fn series(&self) -> Vec<Chart> {
         let mut lines: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
         let mut page_bytes = 4096;
-        for (variant, record) in self.first_records(shown) {
+        for (variant, record) in self.first_records() {
             page_bytes = record.run.machine.page_size.kib() * 1024;
             let mut own: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
             for point in &record.series {
@@ -171,9 +163,9 @@ impl Compared<'_> {
     }
 
     /// For each histogram, which part of all was slower than a time.
-    fn tails(&self, shown: &Shown) -> Vec<Chart> {
+    fn tails(&self) -> Vec<Chart> {
         let mut lines: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
-        for (variant, record) in self.first_records(shown) {
+        for (variant, record) in self.first_records() {
             for (name, buckets) in &record.histograms {
                 let points = slower(buckets);
                 if !points.is_empty() {
@@ -200,12 +192,12 @@ impl Compared<'_> {
     }
 
     /// For each variant with a heat map of areas, who touched and who scanned.
-    fn heat(&self, shown: &Shown) -> Vec<Chart> {
+    fn heat(&self) -> Vec<Chart> {
         let of = |(variant, record): (&str, &Record)| {
             let has_areas = !record.areas.is_empty();
             has_areas.then(|| heat_of(variant, record, &self.first_seed()))
         };
-        self.first_records(shown).filter_map(of).flatten().collect()
+        self.first_records().filter_map(of).flatten().collect()
     }
 }
 

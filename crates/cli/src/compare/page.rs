@@ -17,9 +17,9 @@ pub struct Runs<'a> {
 
 /// The page of a comparison; `notes` are those of its runs, one a line.
 pub fn of(comparison: &Comparison, view: &ViewArguments, notes: &str, runs: &Runs) -> Page {
-    let below = below_the_table(comparison, view);
-    let (metrics, all) = (view.metrics(comparison), view.all);
-    let compared = Compared { comparison, metrics, all, records: runs.records, notes: &below };
+    let (metrics, shown) = (view.metrics(comparison), view.shown(comparison));
+    let below = sentences::below_the_table(comparison, metrics, &shown);
+    let compared = Compared { comparison, metrics, shown: &shown, records: runs.records, notes: &below };
     let mut sections = compared.sections();
     let notes: Vec<Part> = Part::lines(notes).collect();
     if !notes.is_empty() {
@@ -34,9 +34,9 @@ pub fn of(comparison: &Comparison, view: &ViewArguments, notes: &str, runs: &Run
 pub fn of_documents(title: &str, comparisons: &[Comparison], view: &ViewArguments, again: &Again) -> Page {
     let mut page = Page { title: title.into(), ..Page::default() };
     for comparison in comparisons {
-        let below = below_the_table(comparison, view);
-        let (metrics, all) = (view.metrics(comparison), view.all);
-        let compared = Compared { comparison, metrics, all, records: &[], notes: &below };
+        let (metrics, shown) = (view.metrics(comparison), view.shown(comparison));
+        let below = sentences::below_the_table(comparison, metrics, &shown);
+        let compared = Compared { comparison, metrics, shown: &shown, records: &[], notes: &below };
         let verdict = sentences::verdict(comparison);
         let data = compared.data();
         page.data = Data { header: data.header, rows: [page.data.rows, data.rows].concat() };
@@ -61,14 +61,4 @@ fn titled(comparison: &Comparison, description: &str) -> Page {
         verdict: verdict.iter().flat_map(|lines| lines.lines()).map(String::from).collect(),
         ..Page::default()
     }
-}
-
-/// What stands below the table.
-fn below_the_table(comparison: &Comparison, view: &ViewArguments) -> Vec<String> {
-    let metrics = view.metrics(comparison);
-    let shown = view.shown(comparison);
-    let mut below: Vec<String> = sentences::left_out(&shown).into_iter().collect();
-    below.extend(sentences::not_measured(comparison, metrics));
-    below.push(sentences::legend(comparison));
-    below
 }

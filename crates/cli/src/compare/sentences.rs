@@ -223,8 +223,14 @@ fn evidence(comparison: &Comparison) -> String {
     lines.join("\n")
 }
 
+/// What a reader of the table has to know.
+pub fn below_the_table(comparison: &Comparison, metrics: &[Metric], shown: &Shown) -> Vec<String> {
+    let about = [left_out(shown), not_measured(comparison, metrics), Some(legend(comparison))];
+    about.into_iter().flatten().collect()
+}
+
 /// What the table leaves out, if it leaves out anything.
-pub fn left_out(shown: &Shown) -> Option<String> {
+fn left_out(shown: &Shown) -> Option<String> {
     let mut parts: Vec<String> = shown.equal.iter().map(equal).collect();
     let counted =
         |count: usize| if count == 1 { "1 metric is".to_string() } else { format!("{count} metrics are") };
@@ -250,14 +256,14 @@ fn equal(Equal { names, to }: &Equal) -> String {
 }
 
 /// Metrics that were to be shown and that no run has, if there are any.
-pub fn not_measured(comparison: &Comparison, metrics: &[Metric]) -> Option<String> {
+fn not_measured(comparison: &Comparison, metrics: &[Metric]) -> Option<String> {
     let has = |metric: &&Metric| comparison.variants.iter().any(|arm| arm.metrics.contains_key(metric.name));
     let lacking: Vec<&str> = metrics.iter().filter(|metric| !has(metric)).map(|metric| metric.name).collect();
     (!lacking.is_empty()).then(|| format!("No run of {} has {}.", comparison.scenario, a_few(&lacking)))
 }
 
 /// What the columns are, and what the marks say.
-pub fn legend(comparison: &Comparison) -> String {
+fn legend(comparison: &Comparison) -> String {
     let first = comparison.variants.first().map_or("", |variant| &variant.name);
     let mut text = match comparison.seeds.len() {
         1 => "One seed".to_string(),
