@@ -21,7 +21,7 @@ use crate::sensitivity::Question;
 use crate::statistics::{Change, Interval, Method, change, holm, is_significant, mean, mean_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{Better, Metric};
+use sim::metric::{Better, Metric, is_of_kills};
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::{Idle, Verdict, is_relevant};
 
@@ -220,11 +220,13 @@ pub fn scenarios_of(arms: &[Arm]) -> String {
 /// Who was killed belongs to every comparison, asked for or not: whoever is gone needs nothing.
 fn kills(variants: &[VariantSummary], asked: &[Metric]) -> Vec<Metric> {
     let of_all = variants.iter().flat_map(|variant| &variant.metrics);
-    let some = of_all.filter(|(_, summary)| summary.values.iter().any(|value| *value != 0.0));
+    let some = of_all.filter(|(name, summary)| {
+        is_of_kills(name)
+            && summary.values.iter().any(|value| *value != 0.0)
+            && asked.iter().all(|metric| metric.name != *name)
+    });
     let names: BTreeSet<&str> = some.map(|(name, _)| name.as_str()).collect();
-    let metrics = names.into_iter().filter_map(Metric::find);
-    let is_new = |metric: &Metric| asked.iter().all(|other| other.name != metric.name);
-    metrics.filter(Metric::is_of_kills).filter(is_new).collect()
+    names.into_iter().filter_map(Metric::find).collect()
 }
 
 /// The metrics that the scenarios of arms compare, those of the first one first.

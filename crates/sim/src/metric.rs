@@ -350,6 +350,11 @@ fn kept(text: String) -> &'static str {
 /// What stands between the name of a metric and that of the program.
 const OF_PROGRAM: char = '@';
 
+/// Whether the metric of this name says how many processes of a program were killed.
+pub fn is_of_kills(name: &str) -> bool {
+    name.split_once(OF_PROGRAM).is_some_and(|(metric, _)| metric == of_program::PROCESSES_KILLED.name)
+}
+
 /// Metrics of each program where several run on one machine: `transaction_p99@database`.
 pub mod of_program {
     use super::{Better, HOST, Kind, Metric};
@@ -416,13 +421,6 @@ impl Metric {
     /// The program that this is a metric of.
     pub fn program(&self) -> Option<&str> {
         self.name.split_once(OF_PROGRAM).map(|(_, program)| program)
-    }
-
-    /// Whether it says how many processes of a program were killed.
-    pub fn is_of_kills(&self) -> bool {
-        self.name
-            .split_once(OF_PROGRAM)
-            .is_some_and(|(metric, _)| metric == of_program::PROCESSES_KILLED.name)
     }
 
     /// Whether it can have this value.

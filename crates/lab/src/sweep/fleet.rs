@@ -10,11 +10,13 @@
 //! its default anyway, is left out of its arm: points that are the same for a member have the same arm there, and its runs are made once.
 
 use super::SweepError;
+use super::goals::Constraint;
 use super::plan::Time;
 use crate::experiment::varied::{Arm, Level, Varied, arms};
 use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
 use mm::SETTINGS;
+use sim::metric::Metric;
 use sim::{Run, TreeKernel, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,6 +116,15 @@ pub struct Fleet {
     defaults: Vec<Vec<Option<String>>>,
     /// By member: whether every seed is the same run.
     is_one_recording: Vec<bool>,
+    /// Of every program: that no more of its processes are killed than by default.
+    no_more_kills: Vec<Constraint>,
+}
+
+/// For the programs of all members, each once.
+fn no_more_kills(members: &[Member]) -> Vec<Constraint> {
+    let kills = members.iter().flat_map(|member| member.scenario.kills());
+    let by_name: BTreeMap<&str, Metric> = kills.map(|metric| (metric.name, metric)).collect();
+    by_name.into_values().map(Constraint::no_more).collect()
 }
 
 impl Fleet {
@@ -123,7 +134,9 @@ impl Fleet {
         let is_machine_varied = axes.iter().any(|axis| axis.key.split('.').next() == Some("machine"));
         let is_one_recording =
             members.iter().map(|member| member.is_one_recording() && !is_machine_varied).collect();
-        let mut fleet = Fleet { members, axes, differs: Vec::new(), defaults: Vec::new(), is_one_recording };
+        let no_more_kills = no_more_kills(&members);
+        let (differs, defaults) = (Vec::new(), Vec::new());
+        let mut fleet = Fleet { members, axes, differs, defaults, is_one_recording, no_more_kills };
         for member in &fleet.members {
             crate::experiment::check_name(&member.scenario)?;
             if let Some(axis) = fleet.axes.iter().find(|axis| member.changes.contains_key(&axis.key)) {
@@ -164,6 +177,11 @@ impl Fleet {
     /// Whether every seed is the same run of a member.
     pub fn is_one_recording(&self, member: usize) -> bool {
         self.is_one_recording[member]
+    }
+
+    /// Of every program: that no more of its processes are killed than by default.
+    pub(super) fn no_more_kills(&self) -> &[Constraint] {
+        &self.no_more_kills
     }
 
     /// The keys.

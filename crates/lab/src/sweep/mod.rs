@@ -193,14 +193,10 @@ impl Sweep {
 
     /// Constraints that nobody has to ask for: a setting under which more processes are killed is no gain, unless somebody says of a
     /// program how many may be.
-    fn implied(&self) -> Vec<Constraint> {
+    fn implied(&self) -> impl Iterator<Item = &Constraint> {
         let is_asked =
             |metric: &Metric| self.constraints.iter().any(|asked| asked.metric.name == metric.name);
-        let mut kills: Vec<Metric> =
-            self.fleet.members.iter().flat_map(|member| member.scenario.kills()).collect();
-        kills.sort_by_key(|metric| metric.name);
-        kills.dedup_by_key(|metric| metric.name);
-        kills.into_iter().filter(|metric| !is_asked(metric)).map(Constraint::no_more).collect()
+        self.fleet.no_more_kills().iter().filter(move |constraint| !is_asked(&constraint.metric))
     }
 
     /// What goals and constraints of a member are about.
@@ -343,10 +339,10 @@ impl Sweep {
         point: Option<usize>,
         seeds: &RangeInclusive<u64>,
         time: Time,
-    ) -> Vec<Limited> {
+    ) -> Vec<Limited<'_>> {
         let mut limited = Vec::new();
         let asked = self.constraints.len();
-        for (at, constraint) in self.constraints.iter().cloned().chain(self.implied()).enumerate() {
+        for (at, constraint) in self.constraints.iter().chain(self.implied()).enumerate() {
             for member in 0..self.fleet.members.len() {
                 let mean = |point| {
                     let values =
@@ -356,7 +352,7 @@ impl Sweep {
                 if let (Some(value), Some(default)) = (mean(point), mean(None))
                     && (at < asked || value != 0.0 || default != 0.0)
                 {
-                    let (violation, constraint) = (constraint.violation(value, default), constraint.clone());
+                    let violation = constraint.violation(value, default);
                     limited.push(Limited { constraint, member, default, value, violation });
                 }
             }
@@ -404,8 +400,8 @@ impl Sweep {
 }
 
 /// A constraint for a member, with the value that it has.
-struct Limited {
-    constraint: Constraint,
+struct Limited<'s> {
+    constraint: &'s Constraint,
     member: usize,
     /// The mean with the default.
     default: f64,

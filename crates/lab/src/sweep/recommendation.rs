@@ -272,7 +272,7 @@ impl Sweep {
             let gains: Vec<f64> = of_first.iter().map(|gains| gains[at]).collect();
             effects(&goal_name(goal), &keys, &self.design.values, &self.design.points, &gains)
         };
-        let kills = (!self.implied().is_empty()).then(|| NO_MORE_KILLS.to_string());
+        let kills = self.implied().next().map(|_| NO_MORE_KILLS.to_string());
         Answer {
             fleet: self.fleet.members.iter().map(member).collect(),
             defaults: keys
@@ -359,7 +359,7 @@ impl Sweep {
             value: of.value,
             kept: of.violation == 0.0,
             was_broken: of.constraint.violation(of.default, of.default) > 0.0,
-            constraint: of.constraint.text,
+            constraint: of.constraint.text.clone(),
         };
         self.limited(all, Some(point), seeds, Time::Whole).into_iter().map(result).collect()
     }
