@@ -113,82 +113,72 @@ fn page(publication: &Publication, report: &Report) -> Page {
 
 /// Charts that have something to show, the one with more of it first.
 fn charts(report: &Report) -> Vec<Part> {
-    let count = |chart: &Chart| match &chart.drawing {
-        Drawing::Dots(dots) => dots.dots.len(),
-        _ => 0,
+    let values = (
+        "Values",
+        "A dot for each cell of a table that is a number: how many times what was published is predicted. On the dashed line both \
+         are the same.",
+        ratios(report),
+    );
+    let changes = (
+        "Changes and shares",
+        "A dot for each cell of a table that is a change or a share, in %: by how many percentage points the prediction is off. On \
+         the dashed line both are the same.",
+        differences(report),
+    );
+    let mut charts = vec![values, changes];
+    charts.retain(|(.., dots)| !dots.dots.is_empty());
+    charts.sort_by_key(|(.., dots)| std::cmp::Reverse(dots.dots.len()));
+    let chart = |(title, caption, dots): (&str, &str, Dots)| {
+        Part::Chart(Chart { title: title.into(), caption: caption.into(), drawing: Drawing::Dots(dots) })
     };
-    let mut charts = vec![ratios(report), differences(report)];
-    charts.retain(|chart| count(chart) > 0);
-    charts.sort_by_key(|chart| std::cmp::Reverse(count(chart)));
-    charts.into_iter().map(Part::Chart).collect()
+    charts.into_iter().map(chart).collect()
 }
 
 /// Predicted values by published ones, of cells that are numbers.
-fn ratios(report: &Report) -> Chart {
+fn ratios(report: &Report) -> Dots {
     let axis =
         Axis { title: "predicted / published".into(), measure: Measure::Number, scale: Scale::Logarithmic };
-    let value =
-        |predicted, published: &Published| (!published.is_percentage).then(|| predicted / published.value);
-    Chart {
-        title: "Values".into(),
-        caption: "A dot for each cell of a table that is a number: how many times what was published is predicted. On the \
-                  dashed line both are the same."
-            .into(),
-        drawing: Drawing::Dots(Dots { rule: 1.0, at_least: (0.5, 2.0), ..dots(report, axis, value) }),
-    }
+    let ratio = |cell: &Cell, predicted: f64, published: f64| {
+        (!Printed::is_percentage(&cell.published)).then_some(predicted / published)
+    };
+    let (rows, dots) = dots(report, ratio);
+    Dots { axis, at_least: (0.5, 2.0), rule: 1.0, kinds: kinds(), rows, dots }
 }
 
 /// Predicted changes and shares less published ones.
-fn differences(report: &Report) -> Chart {
-    let axis = Axis {
-        title: "predicted less published, percentage points".into(),
-        measure: Measure::Number,
-        scale: Scale::Linear,
+fn differences(report: &Report) -> Dots {
+    let title = "predicted less published, percentage points".into();
+    let axis = Axis { title, measure: Measure::Number, scale: Scale::Linear };
+    let difference = |cell: &Cell, predicted: f64, published: f64| {
+        Printed::is_percentage(&cell.published).then_some(predicted - published)
     };
-    let value =
-        |predicted, published: &Published| published.is_percentage.then_some(predicted - published.value);
-    Chart {
-        title: "Changes and shares".into(),
-        caption: "A dot for each cell of a table that is a change or a share, in %: by how many percentage points the \
-                  prediction is off. On the dashed line both are the same."
-            .into(),
-        drawing: Drawing::Dots(Dots { at_least: (-10.0, 10.0), ..dots(report, axis, value) }),
-    }
+    let (rows, dots) = dots(report, difference);
+    Dots { axis, at_least: (-10.0, 10.0), rule: 0.0, kinds: kinds(), rows, dots }
 }
 
-/// A row for each table that has cells for which there is a value.
-fn dots(report: &Report, axis: Axis, value: impl Fn(f64, &Published) -> Option<f64>) -> Dots {
-    let kinds = ["predicted".into(), "base: what machines are calibrated with".into()];
-    let mut drawn = Dots { axis, at_least: (0.0, 0.0), rule: 0.0, kinds, rows: Vec::new(), dots: Vec::new() };
+/// What dots are of: predicted cells, and those that machines are calibrated with.
+fn kinds() -> [String; 2] {
+    ["predicted".into(), "base: what machines are calibrated with".into()]
+}
+
+/// A row for each table that has cells with a value.
+fn dots(report: &Report, value: impl Fn(&Cell, f64, f64) -> Option<f64>) -> (Vec<String>, Vec<Dot>) {
+    let (mut rows, mut dots) = (Vec::new(), Vec::new());
     for table in &report.tables {
-        let row = drawn.rows.len();
-        for cell in &table.cells {
-            let value = Published::of(cell).and_then(|published| match cell.predicted {
-                CellValue::Number(predicted) => value(predicted, &published),
-                CellValue::Text(_) | CellValue::Missing(_) => None,
-            });
-            let kind = usize::from(cell.kind == Kind::Baseline);
+        let row = rows.len();
+        let dot = |cell: &Cell| {
+            let CellValue::Number(predicted) = cell.predicted else { return None };
+            let value = value(cell, predicted, Printed::parse(&cell.published)?.value)?;
             let name = format!("{}, {}: {} published", cell.row, cell.metric, cell.published);
-            drawn.dots.extend(value.map(|value| Dot { row, kind, value, name }));
-        }
-        if drawn.dots.last().is_some_and(|dot| dot.row == row) {
-            drawn.rows.push(table.id.clone());
+            Some(Dot { row, kind: usize::from(cell.kind == Kind::Baseline), value, name })
+        };
+        let drawn: Vec<Dot> = table.cells.iter().filter_map(dot).collect();
+        if !drawn.is_empty() {
+            rows.push(table.id.clone());
+            dots.extend(drawn);
         }
     }
-    drawn
-}
-
-/// A published number.
-struct Published {
-    value: f64,
-    is_percentage: bool,
-}
-
-impl Published {
-    fn of(cell: &Cell) -> Option<Published> {
-        let value = Printed::parse(&cell.published)?.value;
-        Some(Published { value, is_percentage: Printed::is_percentage(&cell.published) })
-    }
+    (rows, dots)
 }
 
 /// What errors and directions are.
