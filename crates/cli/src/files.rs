@@ -305,6 +305,19 @@ mod tests {
     }
 
     #[test]
+    fn pictures_are_refused_before_anything_is_computed_where_nothing_draws_them() {
+        for name in ["a.svg", "a.PNG"] {
+            let output = vec![std::env::temp_dir().join(name)];
+            let checked = FileArguments { output, force: true }.check(Ending::CHART);
+            let refused = checked.err().and_then(|failure| failure.message());
+            match cfg!(feature = "pictures") {
+                true => assert_eq!(refused, None),
+                false => assert!(refused.is_some_and(|said| said.contains("--features pictures")), "{name}"),
+            }
+        }
+    }
+
+    #[test]
     fn commands_can_be_pasted() {
         let words = ["/usr/bin/mmtwin", "compare", "it's", "--fail-if", "score < -2 %"];
         assert_eq!(
