@@ -136,7 +136,9 @@ struct Round {
 
 impl Round {
     fn mmtwin(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mmtwin"));
+        // A shell starts what runs in its background with SIGINT and SIGQUIT ignored, and that is inherited.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,QUIT", env!("CARGO_BIN_EXE_mmtwin")]);
         command.arg("verify").args(words).env("TMPDIR", self.place.path()).env(MARK, self.mark());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
