@@ -26,14 +26,14 @@ use lab::comparison::verdict::is_better;
 use lab::comparison::{self, Comparison, TimeShift};
 use lab::experiment::Experiment;
 use lab::experiment::varied::{Arm, Varied};
-use lab::results::Record;
+use lab::results::{Record, records};
 use lab::scenario::Scenario;
 use lab::statistics::Method;
 use machine::WrongValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::Metric;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use threshold::Threshold;
 
@@ -213,6 +213,8 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
             format!("{}, {}: give two files, or two results directories", first.display(), second.display());
         return Err(Failure::input(message));
     }
+    let directories: Vec<PathBuf> =
+        [first, second].into_iter().filter(|path| path.is_dir()).map(PathBuf::from).collect();
     let (first, second) = (read(first)?, read(second)?);
     let files = arguments.files.check(Ending::CHART)?;
     let at_least = arguments.at_least.unwrap_or(RELEVANT);
@@ -236,7 +238,7 @@ fn compare_documents(arguments: &Arguments, second: &Path) -> Result<(), Failure
     files.write(|| {
         let page = page::of_documents(
             "Two documents compared",
-            &comparisons,
+            (&comparisons, &records_of(&directories, &comparisons)?),
             &arguments.view,
             &files::again(Path::new("")),
         );
@@ -272,9 +274,18 @@ pub fn report_directories(
     terminal::print(&comparisons.iter().map(text).collect::<Vec<_>>().join("\n\n"))?;
     files.write(|| {
         let title = format!("Results in {names}");
-        let page = page::of_documents(&title, &comparisons, view, &files::again(Path::new("")));
+        let records = records_of(directories, &comparisons)?;
+        let page = page::of_documents(&title, (&comparisons, &records), view, &files::again(Path::new("")));
         Ok(Contents { page, json: json::text(&Comparisons { comparisons: &comparisons })?, own: Vec::new() })
     })
+}
+
+/// The runs of the first seed of each variant, as results directories have them.
+fn records_of(directories: &[PathBuf], comparisons: &[Comparison]) -> Result<Vec<Record>, Failure> {
+    let first = comparisons.iter().flat_map(|comparison| &comparison.variants);
+    let first: BTreeSet<&str> = first.map(|variant| variant.first_run.as_str()).collect();
+    let found: Result<Vec<_>, _> = directories.iter().map(|directory| records(directory, &first)).collect();
+    Ok(found?.into_iter().flatten().collect())
 }
 
 fn wrong(error: WrongValue) -> Failure {

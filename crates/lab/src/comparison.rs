@@ -68,6 +68,9 @@ pub struct VariantSummary {
     pub metrics: BTreeMap<String, MetricSummary>,
     /// CPU seconds by category, averaged over seeds.
     pub cpu_seconds: BTreeMap<String, f64>,
+    /// Identity of the run of the first seed ([`Record::identity`]); empty where that is not known.
+    #[serde(skip)]
+    pub first_run: String,
 }
 
 /// A metric of a variant.
@@ -299,11 +302,17 @@ fn assumptions_of(arm: &Arm) -> usize {
 
 /// What a run measured, kept here or printed by another build.
 trait Measured {
+    /// Empty where it is not known.
+    fn identity(&self) -> &str;
     fn metrics(&self) -> &BTreeMap<String, f64>;
     fn cpu_seconds(&self) -> &BTreeMap<String, f64>;
 }
 
 impl Measured for Record {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
     fn metrics(&self) -> &BTreeMap<String, f64> {
         &self.metrics
     }
@@ -379,6 +388,7 @@ impl VariantSummary {
             levels: BTreeMap::new(),
             metrics: metrics.collect(),
             cpu_seconds: cpu_seconds.collect(),
+            first_run: records.first().map_or(String::new(), |record| record.identity().into()),
         }
     }
 

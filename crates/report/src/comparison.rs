@@ -3,9 +3,9 @@
 //!
 //! Charts show the variants that differ from the one before them, as tables do; the sentence about what is left out names the others.
 
-use crate::chart::{
-    Axis, Chart, Drawing, Heat, Line, Lines, Measure, Point, Scale, Span, Spans, Stack, Stacks,
-};
+mod time;
+
+use crate::chart::{Axis, Chart, Drawing, Heat, Line, Lines, Measure, Point, Scale, Span, Spans};
 use crate::number::{Told, percent, quantity, title};
 use crate::page::{Cell, Data, Part, Section, Table, Tone};
 use crate::series;
@@ -16,7 +16,7 @@ use lab::results::Record;
 use sim::metric::Metric;
 use std::collections::BTreeMap;
 
-/// A comparison and the runs that it is of: arm by arm, each with the same seeds; none of documents.
+/// A comparison and the runs that it is of; of documents none, of results directories those of the first seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     pub comparison: &'a Comparison,
@@ -29,6 +29,8 @@ pub struct Compared<'a> {
     pub notes: &'a [String],
 }
 
+/// Variants of which charts show how their runs went: more lines nobody tells apart.
+const VARIANTS: usize = 24;
 /// Points of a line that a chart has at most.
 const SAMPLES: usize = 250;
 
@@ -44,9 +46,8 @@ impl Compared<'_> {
             title: title.into(),
             parts: charts.into_iter().map(Part::Chart).collect(),
         };
-        let time = self.time().into_iter().chain(self.time_of_programs());
         let sections = [
-            charts("Where CPU time went", time.collect()),
+            charts("Where CPU time went", self.time()),
             charts("Over virtual time", self.series()),
             charts("Latencies, with their tails", self.tails()),
             charts("Who touched and who scanned", self.heat()),
@@ -85,41 +86,11 @@ impl Compared<'_> {
         Section { title: "What differs".into(), parts }
     }
 
-    /// CPU time by category.
-    fn time(&self) -> Option<Chart> {
-        let stack = |variant: &&VariantSummary| Stack {
-            name: variant.name.clone(),
-            parts: busy(&variant.cpu_seconds),
-        };
-        let stacks: Vec<Stack> = self.shown.variants.iter().map(stack).collect();
-        let seeds = self.comparison.seeds.len();
-        let caption = format!(
-            "CPU seconds of all CPUs by what they were spent on, idle left out{}.",
-            if seeds > 1 { format!(", means of {seeds} seeds") } else { String::new() }
-        );
-        stacked("Busy CPU time by category", caption, stacks)
-    }
-
-    /// CPU time of each program, where there are several.
-    fn time_of_programs(&self) -> Vec<Chart> {
-        let stacks = self.first_records().flat_map(|(name, record)| {
-            record.programs.iter().map(move |program| Stack {
-                name: format!("{}, {name}", program.name),
-                parts: busy(&program.cpu_seconds),
-            })
-        });
-        let mut stacks: Vec<Stack> = stacks.collect();
-        stacks.sort_by(|a, b| a.name.split(',').next().cmp(&b.name.split(',').next()));
-        let caption = format!("CPU seconds while the threads of each program ran, {}.", self.first_seed());
-        stacked("Busy CPU time of each program", caption, stacks).into_iter().collect()
-    }
-
-    /// The first record of each variant that is shown.
+    /// The first record of each variant that is shown, of the first [`VARIANTS`] of them.
     fn first_records(&self) -> impl Iterator<Item = (&str, &Record)> {
-        let seeds = self.records.len().checked_div(self.comparison.variants.len()).unwrap_or(0);
-        self.shown.variants.iter().filter_map(move |variant| {
-            let at = self.comparison.variants.iter().position(|other| other.name == variant.name)?;
-            Some((variant.name.as_str(), self.records.get(at * seeds).filter(|_| seeds > 0)?))
+        self.shown.variants.iter().take(VARIANTS).filter_map(|variant| {
+            let record = self.records.iter().find(|record| record.identity == variant.first_run)?;
+            Some((variant.name.as_str(), record))
         })
     }
 
@@ -199,24 +170,6 @@ impl Compared<'_> {
         };
         self.first_records().filter_map(of).flatten().collect()
     }
-}
-
-/// CPU seconds without idle ones.
-fn busy(cpu_seconds: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let idle = mm::Category::Idle.name();
-    let busy = cpu_seconds.iter().filter(|(name, seconds)| *name != idle && **seconds > 0.0);
-    busy.map(|(name, seconds)| (name.clone(), *seconds)).collect()
-}
-
-/// Bars of CPU seconds; none if there are no seconds.
-fn stacked(title: &str, caption: String, stacks: Vec<Stack>) -> Option<Chart> {
-    let has_time = stacks.iter().any(|stack| !stack.parts.is_empty());
-    let axis = Axis { title: "CPU time".into(), measure: Measure::Seconds, scale: Scale::Linear };
-    has_time.then(|| Chart {
-        title: title.into(),
-        caption,
-        drawing: Drawing::Stacks(Stacks { axis, stacks }),
-    })
 }
 
 /// Evenly spaced points of many, the first and the last among them.
@@ -367,12 +320,14 @@ fn heat_of(variant: &str, record: &Record, seed: &str) -> [Chart; 2] {
             let cell = move |heat: &sim::outcome::ThreadHeat| (row, heat.thread as usize, of(heat) as f64);
             area.threads.iter().map(cell).filter(|(.., pages)| *pages > 0.0)
         });
+        let cells: Vec<(usize, usize, f64)> = cells.collect();
         let heat = Heat {
             x: "thread".into(),
             shade: format!("pages {what}"),
+            most: cells.iter().map(|(.., pages)| *pages).fold(0.0, f64::max),
             rows: rows.clone(),
             columns: columns.clone(),
-            cells: cells.collect(),
+            cells,
         };
         Chart {
             title: format!("Pages {what}: {variant}"),

@@ -3,8 +3,9 @@
 
 use crate::metric::{Metric, of_program};
 use crate::timeline::RunTimeline;
-use mm::Counters;
+use machine::{Category as _, Time};
 use mm::huge_memory::stats::MthpStats;
+use mm::{Category, Counters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,6 +98,9 @@ pub struct Outcome {
     pub metrics: BTreeMap<&'static str, f64>,
     /// CPU seconds by [`mm::Category::name`], busy and idle, over all CPUs.
     pub cpu_seconds: BTreeMap<&'static str, f64>,
+    /// By category in which some CPU was busy, by CPU: ten-thousandths of the measured part. Not finer, because a result has as
+    /// many as a machine has CPUs.
+    pub time_by_cpu: BTreeMap<&'static str, Vec<u16>>,
     /// The twin's vmstat and other counters over the measured part.
     pub counters: Counters,
     /// Per-size counters of anonymous folios over the measured part.
@@ -123,6 +127,16 @@ impl Outcome {
     pub fn set(&mut self, metric: Metric, value: f64) {
         debug_assert!(metric.takes(value), "{} = {value}: it is {}", metric.name, metric.bounds());
         self.metrics.insert(metric.name, value);
+    }
+
+    /// Adds what each CPU spent on a category.
+    pub(crate) fn add_time_by_cpu(&mut self, category: Category, spent: &[Time]) {
+        let whole = self.virtual_seconds.max(1e-12);
+        let part = |time: &Time| (1e4 * time.seconds() / whole).round().min(1e4) as u16;
+        let parts: Vec<u16> = spent.iter().map(part).collect();
+        if category != Category::IDLE && parts.iter().any(|&part| part > 0) {
+            self.time_by_cpu.insert(category.name(), parts);
+        }
     }
 
     /// Adds a program, and what of it can be compared as metrics ([`of_program`]).

@@ -109,7 +109,8 @@ struct Measured {
     time: Time,
     counters: Counters,
     mthp: MthpStats,
-    spent: Vec<Time>,
+    /// By category, by CPU.
+    spent: Vec<Vec<Time>>,
 }
 
 #[derive(Default)]
@@ -121,7 +122,7 @@ struct Samples {
 }
 
 /// Virtual time between two samples of a series.
-const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(50_000_000);
+pub(crate) const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(50_000_000);
 /// Virtual time between two readings of the memory held by pagesets.
 const PEAK_INTERVAL: Time = Time::from_nanoseconds(5_000_000);
 
@@ -147,7 +148,7 @@ impl System {
             time: Time::ZERO,
             counters: mm.counters().clone(),
             mthp: mm.parts.address_spaces.mthp_stats().clone(),
-            spent: vec![Time::ZERO; Category::COUNT],
+            spent: vec![vec![Time::ZERO; cpus]; Category::COUNT],
         };
         System {
             machine,
@@ -346,8 +347,13 @@ impl System {
         (pcp, used)
     }
 
-    fn spent(&self) -> Vec<Time> {
-        Category::ALL.iter().map(|&c| self.machine.accounts.total(c)).collect()
+    /// What CPUs have spent so far, by category, by CPU.
+    fn spent(&self) -> Vec<Vec<Time>> {
+        let cpus = || self.machine.topology.all_cpus();
+        let of = |&category: &Category| {
+            cpus().map(|cpu| self.machine.accounts.spent(cpu, category)).collect::<Vec<Time>>()
+        };
+        Category::ALL.iter().map(of).collect()
     }
 
     /// Starts measuring at `time`; everything before was warm-up.
@@ -406,8 +412,10 @@ impl System {
         let (pcp, _) = self.look_for_peaks();
         let mut outcome =
             Outcome { virtual_seconds: (end - self.measured_from.time).seconds(), ..Outcome::default() };
-        let spent: Vec<Time> =
-            self.spent().iter().zip(&self.measured_from.spent).map(|(&now, &then)| now - then).collect();
+        let mut by_cpu = self.spent();
+        let before = self.measured_from.spent.iter().flatten();
+        by_cpu.iter_mut().flatten().zip(before).for_each(|(spent, &before)| *spent = *spent - before);
+        let spent: Vec<Time> = by_cpu.iter().map(|cpus| cpus.iter().copied().sum()).collect();
         let busy: Time =
             Category::ALL.iter().filter(|&&c| c != Category::IDLE).map(|&c| spent[c.index()]).sum();
         let share = |wanted: &dyn Fn(Category) -> bool| {
@@ -416,6 +424,7 @@ impl System {
         };
         for &category in Category::ALL {
             outcome.cpu_seconds.insert(category.name(), spent[category.index()].seconds());
+            outcome.add_time_by_cpu(category, &by_cpu[category.index()]);
         }
         let counters = self.mm.counters().since(&self.measured_from.counters);
         outcome.set(metric::LOCK, share(&Category::is_lock_wait));

@@ -193,6 +193,7 @@ mod tests {
             levels: BTreeMap::new(),
             metrics,
             cpu_seconds: BTreeMap::new(),
+            first_run: String::new(),
         }
     }
 

@@ -30,13 +30,18 @@ pub fn of(comparison: &Comparison, view: &ViewArguments, notes: &str, runs: &Run
     Page { sections, data: compared.data(), ..titled(comparison, &super::description(runs.arms)) }
 }
 
-/// The page of comparisons of documents, whose runs were made elsewhere.
-pub fn of_documents(title: &str, comparisons: &[Comparison], view: &ViewArguments, again: &Again) -> Page {
+/// The page of comparisons whose runs were made before; `records` are those of them that are known.
+pub fn of_documents(
+    title: &str,
+    (comparisons, records): (&[Comparison], &[Record]),
+    view: &ViewArguments,
+    again: &Again,
+) -> Page {
     let mut page = Page { title: title.into(), ..Page::default() };
     for comparison in comparisons {
         let (metrics, shown) = (view.metrics(comparison), view.shown(comparison));
         let below = sentences::below_the_table(comparison, metrics, &shown);
-        let compared = Compared { comparison, metrics, shown: &shown, records: &[], notes: &below };
+        let compared = Compared { comparison, metrics, shown: &shown, records, notes: &below };
         let verdict = sentences::verdict(comparison);
         let data = compared.data();
         page.data = Data { header: data.header, rows: [page.data.rows, data.rows].concat() };

@@ -14,6 +14,7 @@ use super::{Comparison, Measured, VariantSummary};
 use crate::results::{Measurements, ResultsError, measurements};
 use crate::scenario::Scenario;
 use machine::WrongValue;
+use mm::series::RELEASES;
 use serde::Deserialize;
 use sim::metric::METRICS;
 use std::collections::BTreeMap;
@@ -68,9 +69,16 @@ struct RunLine {
     /// What tells edited scenarios, machines and kernel trees of one name apart, if that is known.
     #[serde(default, skip_deserializing)]
     inputs: String,
+    /// Its identity in a results directory.
+    #[serde(default, skip_deserializing)]
+    identity: String,
 }
 
 impl Measured for RunLine {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
     fn metrics(&self) -> &BTreeMap<String, f64> {
         &self.metrics
     }
@@ -113,6 +121,7 @@ impl Compared {
             cpu_seconds: BTreeMap::new(),
             build: String::new(),
             inputs: String::new(),
+            identity: String::new(),
         };
         let runs = |arm| self.seeds.iter().enumerate().map(move |(at, &seed)| run(arm, at, seed));
         self.variants.iter().flat_map(runs).collect()
@@ -144,8 +153,8 @@ impl Document {
         let mut sets: Vec<RunSet> = Vec::new();
         for Measurements { summary, metrics, cpu_seconds } in measurements(directory)? {
             let (variant, seed) = (summary.variant, summary.seed);
-            let (build, inputs) = (summary.build, summary.inputs);
-            let run = RunLine { variant, seed, metrics, cpu_seconds, build, inputs };
+            let (build, inputs, identity) = (summary.build, summary.inputs, summary.run);
+            let run = RunLine { variant, seed, metrics, cpu_seconds, build, inputs, identity };
             let (scenario, machine, settings) = (summary.scenario, summary.machine, summary.settings);
             let set = RunSet { scenario, machine, settings, runs: Vec::new() };
             match sets.iter_mut().find(|other| other.is_of(&set)) {
@@ -207,11 +216,13 @@ impl RunSet {
         names
     }
 
-    /// The variants, those that the scenario names first and in its order.
+    /// The variants, those that the scenario names first and in its order, then releases from the oldest on.
     fn in_order(&self) -> Vec<&str> {
         let mut names = self.variants();
         let known = Scenario::load(&self.scenario).map(|scenario| scenario.variants).unwrap_or_default();
-        names.sort_by_key(|name| known.iter().position(|other| other == name).unwrap_or(known.len()));
+        let place = |name: &&str| known.iter().position(|other| other == name).unwrap_or(known.len());
+        let release = |name: &&str| RELEASES.iter().position(|(release, _)| release == name);
+        names.sort_by_key(|name| (place(name), release(name)));
         names
     }
 
@@ -409,6 +420,11 @@ mod tests {
             "in the scenario's order; what has no seed in common is left out"
         );
         assert_eq!(comparison.seeds, [1, 2]);
+        let mut releases = runs("a", &[1.0, 2.0]);
+        for (run, variant) in releases.sets[0].runs.iter_mut().zip(["6.18", "6.6"]) {
+            (run.seed, run.variant) = (1, variant.into());
+        }
+        assert_eq!(releases.sets[0].in_order(), ["6.6", "6.18"]);
         let mut rebuilt = runs("a", &[1.0, 2.0]);
         for (run, build) in rebuilt.sets[0].runs.iter_mut().zip(["0123456789", "abcdefghij"]) {
             (run.seed, run.build) = (1, build.into());

@@ -10,6 +10,10 @@ use sim::outcome::Outcome;
 struct Measurement(BTreeMap<String, f64>);
 
 impl Measured for Measurement {
+    fn identity(&self) -> &str {
+        ""
+    }
+
     fn metrics(&self) -> &BTreeMap<String, f64> {
         &self.0
     }

@@ -9,7 +9,7 @@
 
 use super::ResultsError;
 use super::summary::Summary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sim::{Run, Workload};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,6 +40,15 @@ pub struct DescribedRun<'a> {
     pub(super) run: &'a Run,
     pub(super) description: String,
     pub(super) summary: Summary,
+}
+
+/// The run of a description, which any build may have written: none if this one would describe it with other keys.
+pub(super) fn described(description: &str) -> Option<Run> {
+    #[derive(Deserialize)]
+    struct Described {
+        run: Run,
+    }
+    serde_json::from_str(description).ok().map(|Described { run }| run)
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -41,7 +41,7 @@ pub use error::ResultsError;
 pub use file::SCHEMA_NAME;
 pub use identity::DescribedRun;
 pub use list::{Listing, list};
-pub use measurements::{Measurements, measurements};
+pub use measurements::{Measurements, measurements, records};
 pub use program::Program;
 pub use prune::{Mode, Pruned, prune};
 pub use record::{Record, SeriesPoint};
@@ -145,7 +145,9 @@ impl Results {
         if !described {
             return Err(ResultsError::damaged(path, format!("its description of run {identity} differs")));
         }
-        rows::record(&run.rows, asked).map(Some).map_err(|text| ResultsError::damaged(path, text))
+        rows::record(&run.rows, identity, asked.run)
+            .map(Some)
+            .map_err(|text| ResultsError::damaged(path, text))
     }
 
     /// The packs that existed when one was first needed. A run packed during a sweep may at worst be made

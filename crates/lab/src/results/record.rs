@@ -17,6 +17,8 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// CPU seconds by [`mm::Category::name`].
     pub cpu_seconds: BTreeMap<String, f64>,
+    /// As [`Outcome::time_by_cpu`]; empty in results of versions that did not keep it.
+    pub time_by_cpu: BTreeMap<String, Vec<u16>>,
     /// Counters by [`mm::Event::name`], and the nonzero ones of folio sizes by
     /// [`mm::huge_memory::stats::MthpStat::file`].
     pub counters: BTreeMap<String, u64>,
@@ -66,6 +68,11 @@ impl Record {
             run: run.clone(),
             metrics: named(&outcome.metrics),
             cpu_seconds: named(&outcome.cpu_seconds),
+            time_by_cpu: outcome
+                .time_by_cpu
+                .iter()
+                .map(|(&name, parts)| (name.to_string(), parts.clone()))
+                .collect(),
             counters: mm::Event::ALL
                 .iter()
                 .map(|&e| (e.name().to_string(), outcome.counters.get(e)))

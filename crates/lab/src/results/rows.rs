@@ -17,6 +17,7 @@ use super::Program;
 use super::identity::DescribedRun;
 use super::record::{Record, SeriesPoint};
 use super::summary::Summary;
+use sim::Run;
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use workload::table::{Column, Field, Rows, Type, Values};
@@ -26,6 +27,7 @@ mod kind {
     pub const RUN: &str = "run";
     pub const METRIC: &str = "metric";
     pub const CPU_SECONDS: &str = "cpu_seconds";
+    pub const TIME_BY_CPU: &str = "time_by_cpu";
     pub const COUNTER: &str = "counter";
     pub const SERIES: &str = "series";
     pub const HISTOGRAM: &str = "histogram";
@@ -95,6 +97,7 @@ impl<'a> Row<'a> {
 pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record) -> Rows {
     let areas = texts(&record.areas);
     let programs = texts(&record.programs);
+    let times = texts(record.time_by_cpu.values());
     let mut rows: Vec<(&str, &str, Row)> = vec![
         (kind::RUN, DESCRIPTION, Row::text(&described.description)),
         (kind::RUN, VIRTUAL_SECONDS, Row::value(record.virtual_seconds)),
@@ -104,6 +107,8 @@ pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record)
     rows.extend(
         record.cpu_seconds.iter().map(|(name, &value)| (kind::CPU_SECONDS, name.as_str(), Row::value(value))),
     );
+    let categories = record.time_by_cpu.keys().map(String::as_str);
+    rows.extend(categories.zip(&times).map(|(name, parts)| (kind::TIME_BY_CPU, name, Row::text(parts))));
     rows.extend(
         record.counters.iter().map(|(name, &count)| (kind::COUNTER, name.as_str(), Row::count(count))),
     );
@@ -124,8 +129,11 @@ pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record)
 }
 
 /// Values of several numbers and names, as JSON.
-fn texts<T: serde::Serialize>(values: &[T]) -> Vec<String> {
-    values.iter().map(|value| serde_json::to_string(value).expect("numbers and texts are JSON")).collect()
+fn texts<T: serde::Serialize>(values: impl IntoIterator<Item = T>) -> Vec<String> {
+    values
+        .into_iter()
+        .map(|value| serde_json::to_string(&value).expect("numbers and texts are JSON"))
+        .collect()
 }
 
 fn columns(described: &DescribedRun, program: &Program, rows: &[(&str, &str, Row)]) -> Rows {
@@ -217,14 +225,15 @@ pub(super) fn measured(rows: &Rows) -> Result<(Named, Named), String> {
     Ok((metrics, cpu_seconds))
 }
 
-/// Decodes the record of `described` from its rows.
-pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, String> {
+/// Decodes the record of a run of this identity from its rows.
+pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, String> {
     let (mut virtual_seconds, mut page_operations) = (None, None);
     let mut record = Record {
-        identity: described.identity().into(),
-        run: described.run.clone(),
+        identity: identity.into(),
+        run: run.clone(),
         metrics: BTreeMap::new(),
         cpu_seconds: BTreeMap::new(),
+        time_by_cpu: BTreeMap::new(),
         counters: BTreeMap::new(),
         virtual_seconds: 0.0,
         page_operations: 0,
@@ -245,6 +254,11 @@ pub(super) fn record(rows: &Rows, described: &DescribedRun) -> Result<Record, St
             (kind::RUN, PAGE_OPERATIONS) => page_operations = Some(count()?),
             (kind::METRIC, _) => drop(record.metrics.insert(name.into(), value()?)),
             (kind::CPU_SECONDS, _) => drop(record.cpu_seconds.insert(name.into(), value()?)),
+            (kind::TIME_BY_CPU, _) => {
+                let parts = serde_json::from_str(text()?)
+                    .map_err(|error| format!("row {at}: no parts of CPUs' time: {error}"))?;
+                record.time_by_cpu.insert(name.into(), parts);
+            }
             (kind::COUNTER, _) => drop(record.counters.insert(name.into(), count()?)),
             (kind::SERIES, _) => {
                 let seconds = row.seconds.ok_or_else(|| lacks("seconds"))?;

@@ -48,6 +48,7 @@ pub fn drawings() -> Vec<Drawing> {
     let heat = Heat {
         x: "thread".into(),
         shade: "pages".into(),
+        most: 5.0,
         rows: vec!["first".into(), "second".into()],
         columns: (0..6).map(|column| column.to_string()).collect(),
         cells: (0..6).map(|column| (column % 2, column, column as f64)).collect(),

@@ -110,3 +110,16 @@ fn no_end_is_above_its_maximum() {
     assert_eq!(of(metric::PCP_MAX), of(metric::PCP_END));
     assert!(of(metric::MEMORY_MAX) > 0.0);
 }
+
+#[test]
+fn the_time_of_each_cpu_is_that_of_the_measured_part() {
+    let mut system = system();
+    system.machine.charge(Cpu(1), Category::Program, US(100));
+    system.start_measuring(US(100));
+    system.machine.charge(Cpu(1), Category::Program, US(50));
+    let outcome = system.outcome(US(300));
+    let parts = &outcome.time_by_cpu[Category::Program.name()];
+    assert_eq!(parts.len(), system.machine.topology.cpus());
+    assert_eq!(parts[..3], [0, 2500, 0]);
+    assert_eq!(outcome.time_by_cpu.len(), 1, "the others have none");
+}

@@ -1,0 +1,212 @@
+//! Where CPU time went: by category, by program, by memory cgroup, by CPU.
+//!
+//! ```text
+//!   by category   pcp-base  ▮▮▮▮▮ user ▮▮▮▮▮│▮▮ zone_lock_wait ▮▮│▮▮      by CPU   zone_lock_wait, pcp-base  ▒▒▒▓▓▓▒▒▒▓▓▓
+//!                 patch9    ▮▮▮▮▮ user ▮▮▮▮▮│▮▮▮                                   zone_lock_wait, patch9    ░░░░░░░░░░░░
+//! ```
+
+use super::Compared;
+use crate::chart::{Axis, Chart, Drawing, Heat, Measure, Scale, Stack, Stacks};
+use lab::comparison::VariantSummary;
+use lab::results::Record;
+use sim::Workload;
+use std::collections::BTreeMap;
+
+/// Columns that a chart of CPUs has at most; on larger machines neighbours share one.
+const COLUMNS: usize = 64;
+/// Rows that it has at most, unless variants are so many that [`CATEGORIES`] need more.
+const ROWS: usize = 36;
+/// The least and the most categories that it has.
+const CATEGORIES: (usize, usize) = (3, 12);
+
+impl Compared<'_> {
+    pub(super) fn time(&self) -> Vec<Chart> {
+        let charts = [self.by_category(), self.by_program(), self.by_cgroup(), self.by_cpu()];
+        charts.into_iter().flatten().collect()
+    }
+
+    fn by_category(&self) -> Option<Chart> {
+        let stack = |variant: &&VariantSummary| Stack {
+            name: variant.name.clone(),
+            parts: busy(&variant.cpu_seconds),
+        };
+        let stacks: Vec<Stack> = self.shown.variants.iter().map(stack).collect();
+        let seeds = self.comparison.seeds.len();
+        let caption = format!(
+            "CPU seconds of all CPUs by what they were spent on, idle left out{}.",
+            if seeds > 1 { format!(", means of {seeds} seeds") } else { String::new() }
+        );
+        stacked("Busy CPU time by category", caption, stacks)
+    }
+
+    /// Where several programs run.
+    fn by_program(&self) -> Option<Chart> {
+        let of = |record: &Record| {
+            let programs = record.programs.iter();
+            programs.map(|program| (program.name.clone(), busy(&program.cpu_seconds))).collect()
+        };
+        let caption = format!("CPU seconds while the threads of each program ran, {}.", self.first_seed());
+        stacked("Busy CPU time of each program", caption, self.stacks(of))
+    }
+
+    /// Where several programs share a cgroup. What runs outside of all of them is in the chart of programs.
+    fn by_cgroup(&self) -> Option<Chart> {
+        let programs = self.first_records().map(|(_, record)| programs_of_cgroups(record));
+        let is_shared = programs.flat_map(BTreeMap::into_values).any(|programs| programs.len() > 1);
+        let caption = format!(
+            "CPU seconds while threads of the programs in each memory cgroup ran, {}. What the kernel's own threads do for it is theirs.",
+            self.first_seed()
+        );
+        is_shared
+            .then(|| stacked("Busy CPU time of each memory cgroup", caption, self.stacks(of_cgroups)))
+            .flatten()
+    }
+
+    /// A bar for each part of each variant's first record, those of one name together.
+    fn stacks(&self, of: impl Fn(&Record) -> Vec<(String, BTreeMap<String, f64>)>) -> Vec<Stack> {
+        let mut stacks: Vec<(String, Stack)> = Vec::new();
+        for (variant, record) in self.first_records() {
+            for (name, parts) in of(record) {
+                stacks.push((name.clone(), Stack { name: format!("{name}, {variant}"), parts }));
+            }
+        }
+        stacks.sort_by(|a, b| a.0.cmp(&b.0));
+        stacks.into_iter().map(|(_, stack)| stack).collect()
+    }
+
+    /// A row for each variant and each of the largest categories, a column for each CPU. None where there is but one CPU.
+    fn by_cpu(&self) -> Option<Chart> {
+        let records: Vec<(&str, &Record)> = self.first_records().collect();
+        let columns = |record: &Record| record.time_by_cpu.values().next().map_or(0, Vec::len);
+        let cpus = records.iter().map(|(_, record)| columns(record)).max().filter(|&cpus| cpus > 1)?;
+        let together = cpus.div_ceil(COLUMNS);
+        let categories = largest(&records);
+        let (least, most) = CATEGORIES;
+        let rows = categories.iter().take((ROWS / records.len()).clamp(least, most));
+        let rows: Vec<(&str, &str, &Record)> = rows
+            .flat_map(|category| records.iter().map(move |&(variant, record)| (*category, variant, record)))
+            .collect();
+        let cells = rows.iter().enumerate().flat_map(|(row, (category, _, record))| {
+            let parts = record.time_by_cpu.get(*category).map_or(&[][..], Vec::as_slice);
+            let percent = |parts: &[u16]| {
+                parts.iter().map(|&part| f64::from(part)).sum::<f64>() / parts.len() as f64 / 100.0
+            };
+            parts.chunks(together).map(percent).enumerate().map(move |(column, value)| (row, column, value))
+        });
+        let cells: Vec<(usize, usize, f64)> = cells.collect();
+        let named = |&(category, variant, _): &(&str, &str, &Record)| match records.len() {
+            1 => category.to_string(),
+            _ => format!("{category}, {variant}"),
+        };
+        let first = (0..cpus).step_by(together).map(|cpu| cpu.to_string());
+        let heat = Heat {
+            x: match together {
+                1 => "CPU".into(),
+                _ => format!("first of {together} CPUs"),
+            },
+            shade: "% of its time".into(),
+            most: cells.iter().map(|(.., value)| *value).fold(0.0, f64::max),
+            rows: rows.iter().map(named).collect(),
+            columns: first.collect(),
+            cells,
+        };
+        let caption = format!(
+            "Which part of the time each CPU spent on the largest categories, {}. Uneven rows: few CPUs carry it.",
+            self.first_seed()
+        );
+        Some(Chart { title: "Time of each CPU by category".into(), caption, drawing: Drawing::Heat(heat) })
+    }
+}
+
+/// Categories of CPUs' time, the largest over all records first.
+fn largest<'r>(records: &[(&str, &'r Record)]) -> Vec<&'r str> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (category, parts) in records.iter().flat_map(|(_, record)| &record.time_by_cpu) {
+        *sums.entry(category).or_default() += parts.iter().map(|&part| u64::from(part)).sum::<u64>();
+    }
+    let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
+    sums.sort_by_key(|&(category, sum)| (std::cmp::Reverse(sum), category));
+    sums.into_iter().map(|(category, _)| category).collect()
+}
+
+/// Names of the programs in each memory cgroup.
+fn programs_of_cgroups(record: &Record) -> BTreeMap<String, Vec<String>> {
+    let mut cgroups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    if let Workload::Host(host) = &record.run.workload {
+        for program in &host.programs {
+            if let Some(cgroup) = &program.cgroup {
+                cgroups.entry(cgroup.clone()).or_default().push(program.name.clone());
+            }
+        }
+    }
+    cgroups
+}
+
+/// CPU time of the programs in each memory cgroup.
+fn of_cgroups(record: &Record) -> Vec<(String, BTreeMap<String, f64>)> {
+    let time = |(cgroup, programs): (String, Vec<String>)| {
+        let mut time = BTreeMap::new();
+        let theirs = record.programs.iter().filter(|program| programs.contains(&program.name));
+        for (name, seconds) in theirs.flat_map(|program| busy(&program.cpu_seconds)) {
+            *time.entry(name).or_default() += seconds;
+        }
+        (cgroup, time)
+    };
+    programs_of_cgroups(record).into_iter().map(time).collect()
+}
+
+/// CPU seconds without idle ones.
+fn busy(cpu_seconds: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let idle = mm::Category::Idle.name();
+    let busy = cpu_seconds.iter().filter(|(name, seconds)| *name != idle && **seconds > 0.0);
+    busy.map(|(name, seconds)| (name.clone(), *seconds)).collect()
+}
+
+/// Bars of CPU seconds; none if there are no seconds.
+fn stacked(title: &str, caption: String, stacks: Vec<Stack>) -> Option<Chart> {
+    let has_time = stacks.iter().any(|stack| !stack.parts.is_empty());
+    let axis = Axis { title: "CPU time".into(), measure: Measure::Seconds, scale: Scale::Linear };
+    has_time.then(|| Chart {
+        title: title.into(),
+        caption,
+        drawing: Drawing::Stacks(Stacks { axis, stacks }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::scenario::{Scenario, load_machine};
+    use sim::outcome::{Outcome, ProgramOutcome};
+
+    /// A record of `crowded-host`, whose build and database share a cgroup.
+    fn record() -> Record {
+        let scenario = Scenario::load("crowded-host").unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        let mut run = scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap();
+        if let Workload::Host(host) = &mut run.workload {
+            for program in &mut host.programs {
+                let is_shared = ["build", "database"].contains(&program.name.as_str());
+                program.cgroup = is_shared.then(|| "shared".into());
+            }
+        }
+        let mut outcome = Outcome::default();
+        for (name, seconds) in [("build", 2.0), ("database", 3.0), ("java", 5.0)] {
+            let cpu_seconds = [("program".to_string(), seconds), ("idle".into(), 9.0)].into();
+            outcome.programs.push(ProgramOutcome { name: name.into(), cpu_seconds, ..Default::default() });
+        }
+        outcome.time_by_cpu = [("reclaim", vec![5, 4]), ("program", vec![0, 10])].into();
+        Record::new("none".into(), &run, &outcome)
+    }
+
+    #[test]
+    fn programs_of_a_cgroup_are_summed() {
+        let expected: BTreeMap<String, f64> = [("program".to_string(), 5.0)].into();
+        assert_eq!(of_cgroups(&record()), [("shared".to_string(), expected)]);
+    }
+
+    #[test]
+    fn the_largest_category_comes_first() {
+        assert_eq!(largest(&[("6.18", &record())]), ["program", "reclaim"]);
+    }
+}
