@@ -1,10 +1,12 @@
 //! `-o FILE.pftrace`: a timeline of the runs that a command made, for Perfetto.
 //!
 //! ```text
+//!   recorded trace, if they replay one ────────────────────────────┐
 //!   records ─► each run again, noting what its CPUs do when ─► report::timeline ─► one trace, a process group for each
 //! ```
 //!
-//! Results do not have what a timeline shows, so the runs are made again; they come out the same, as every run does.
+//! Results do not have what a timeline shows, so the runs are made again; they come out the same, as every run does. What the recorded
+//! kernel did stands above what the twin made of the same demand.
 
 use crate::failure::Failure;
 use crate::files::{Ending, FileArguments, Files};
@@ -17,10 +19,14 @@ use lab::results::Record;
 use machine::Time;
 use machine::timeline::Window;
 use rayon::prelude::*;
+use report::timeline::Course;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
+use sim::replay::Recorded;
 use sim::{Run, RunError, Workload};
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -96,12 +102,24 @@ impl TimelineArguments {
         let mut resolution = self.resolution(records);
         loop {
             let made = self.make(records, resolution, jobs)?;
-            let noted = || made.iter().filter_map(|(_, outcome)| Some(&outcome.timeline.as_ref()?.noted));
+            let recorded = recorded(records, self.window(resolution))?;
+            let courses = || {
+                let recorded = recorded.iter().map(|of| {
+                    let course = Course { timeline: &of.timeline, series: &of.series };
+                    (format!("recorded, Linux {}", of.kernel_release), course)
+                });
+                let made = made.iter().filter_map(|(title, of)| {
+                    let course = Course { timeline: of.timeline.as_ref()?, series: &of.series };
+                    Some((title.clone(), course))
+                });
+                recorded.chain(made)
+            };
+            let noted = || courses().map(|(_, course)| &course.timeline.noted);
             let events: u64 = noted().map(|noted| noted.events() as u64).sum();
             let is_whole = noted().all(|noted| !noted.is_full());
             if events <= EVENTS && is_whole {
                 terminal::say(format_args!("timeline: what is shorter than {resolution} is put together"));
-                return Ok(report::timeline::trace(made.iter().map(|(title, of)| (title.clone(), of))));
+                return Ok(report::timeline::trace(courses()));
             }
             // Work came in pieces with gaps between. How many there are of what was cut off is not known.
             let more = if is_whole { events + events / 4 } else { 4 * events };
@@ -118,8 +136,7 @@ impl TimelineArguments {
     ) -> Result<Vec<(String, Outcome)>, Failure> {
         let bar = bar_of(records.len())?;
         let lines = Lines::of(&bar, |bar| format!("timeline: {}, left {}", progress::runs(bar), left(bar)));
-        let (from, until) = self.timeline.map_or((Time::ZERO, Time::NEVER), |span| (span.from, span.until));
-        let shown = Window { from, until, resolution };
+        let shown = self.window(resolution);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().context("threads")?;
         let again = |record: &&Record| {
             let outcome = sim::run_with_timeline(&record.run, shown, &RunProgress::default())?;
@@ -130,6 +147,11 @@ impl TimelineArguments {
         drop(lines);
         bar.finish_and_clear();
         made.map_err(|error| Failure::input(error.to_string()))
+    }
+
+    fn window(&self, resolution: Time) -> Window {
+        let (from, until) = self.timeline.map_or((Time::ZERO, Time::NEVER), |span| (span.from, span.until));
+        Window { from, until, resolution }
     }
 
     /// So fine that there would be [`EVENTS`] if busy CPUs changed what they do all the time.
@@ -143,6 +165,17 @@ impl TimelineArguments {
         // A CPU has at most two slices in the resolution's time.
         records.iter().map(busy).sum::<Time>().fraction(2, EVENTS).max(FINEST)
     }
+}
+
+/// What happened when the traces that runs replay were recorded, each trace once.
+fn recorded(records: &[&Record], shown: Window) -> Result<Vec<Recorded>, Failure> {
+    let trace = |record: &&Record| match &record.run.workload {
+        Workload::Replay(replay) => Some(replay.trace.clone()),
+        _ => None,
+    };
+    let traces: BTreeSet<PathBuf> = records.iter().filter_map(trace).collect();
+    let recorded = traces.iter().map(|trace| sim::replay::recorded(trace, shown)).collect::<Result<_, _>>();
+    recorded.map_err(|error| Failure::input(error.to_string()))
 }
 
 /// A bar of so many runs.

@@ -74,6 +74,14 @@ impl Strip {
         self.open.as_ref().is_some_and(|open| matches!(open.parts.as_slice(), [(only, _)] if *only == what))
     }
 
+    /// Adds a piece, to a slice of its own if it is long or the one before is. Returns how many slices that ends.
+    fn put(&mut self, what: u32, (from, until): (Time, Time), resolution: Time) -> usize {
+        let is_next = self.is_long(resolution) || until - from >= resolution;
+        let ended = if is_next && !self.is_only(what) { self.close() } else { 0 };
+        self.add(what, from, until);
+        ended
+    }
+
     fn add(&mut self, what: u32, from: Time, until: Time) {
         let open = self.open.get_or_insert_with(|| Slice { from, until, parts: Vec::new() });
         open.until = until;
@@ -196,13 +204,23 @@ impl Timeline {
         if from.saturating_sub(course.until) >= resolution {
             self.events += course.close();
         }
-        let categories = &mut course.categories;
-        let is_next = categories.is_long(resolution) || until - from >= resolution;
-        if is_next && !categories.is_only(category) {
-            self.events += categories.close();
-        }
-        categories.add(category, from, until);
+        self.events += course.categories.put(category, (from, until), resolution);
         course.tasks.add(course.task, from, until);
+        course.until = until;
+    }
+
+    /// Notes that `task` ran on `cpu`, where it is not known what its time went to.
+    pub fn run(&mut self, cpu: Cpu, task: u32, from: Time, until: Time) {
+        if self.is_full() {
+            return;
+        }
+        let Some((from, until)) = self.within(from, until) else { return };
+        let resolution = self.window.resolution;
+        let course = &mut self.courses[cpu.index()];
+        if from.saturating_sub(course.until) >= resolution {
+            self.events += course.close();
+        }
+        self.events += course.tasks.put(task, (from, until), resolution);
         course.until = until;
     }
 

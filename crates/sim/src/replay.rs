@@ -11,12 +11,16 @@
 //! allocated before, and the frees of unknown page frames take them from there. Events that are the page
 //! allocator's reaction instead of demand (refills, drains) are skipped.
 
+mod recorded;
+
+pub use recorded::{Recorded, recorded};
+
 use crate::outcome::Outcome;
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Time};
 use mm::{MigrateType, Pfn, Placement, Request};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use workload::keys::{CPUS, MICROSECONDS};
 use workload::trace::{Event, NO_PAGE, Operation, TraceReader};
 
@@ -157,13 +161,16 @@ impl Copy {
     }
 }
 
+/// Opens a trace that lost nothing.
+fn open(trace: &Path) -> Result<TraceReader, RunError> {
+    let reader = TraceReader::open(trace).map_err(|error| RunError::Trace(error.to_string()))?;
+    reader.require_lossless().map_err(|error| RunError::Trace(error.to_string()))?;
+    Ok(reader)
+}
+
 /// Replays the trace of `spec`.
 pub(super) fn run(boot: &Boot, spec: &Replay) -> Result<Outcome, RunError> {
-    let open = || {
-        let reader = TraceReader::open(&spec.trace).map_err(|error| RunError::Trace(error.to_string()))?;
-        reader.require_lossless().map_err(|error| RunError::Trace(error.to_string()))?;
-        Ok::<_, RunError>(reader)
-    };
+    let open = || open(&spec.trace);
     let (missing, recorded_cpus) = missing_blocks(&mut open()?)?;
     let mut system = boot.system(1)?;
     let needed = recorded_cpus * spec.copies.max(1);

@@ -1,7 +1,8 @@
-//! Timelines for Perfetto (<https://ui.perfetto.dev>): what every CPU did when, for several runs in one trace.
+//! Timelines for Perfetto (<https://ui.perfetto.dev>): what every CPU did when, for several runs in one trace, and for the kernel that was
+//! recorded where they replay it.
 //!
 //! ```text
-//!   run ─► process "patch9, seed 1"
+//!   course ─► process "patch9, seed 1"
 //!            ├─ CPUs ── CPU 0   ▮ database      ▮▮ [kswapd] ▮▮           by task, where several programs run
 //!            │                  ▮ user ▮ fault  ▮▮ reclaim  ▮▮           by what the time went to
 //!            │          CPU 1   ...            ◄── shoot-down: an arrow from the sender to each target
@@ -22,7 +23,7 @@ use messages::{
 };
 use mm::Category;
 use prost::Message;
-use sim::outcome::{Outcome, Sample};
+use sim::outcome::Sample;
 use sim::timeline::RunTimeline;
 use std::collections::BTreeMap;
 
@@ -34,13 +35,18 @@ const NEEDS_NAMES: u32 = 2;
 /// The least share of a slice, in percent, that is said.
 const LEAST_SHARE: u64 = 1;
 
-/// A trace of runs, each with a title. Runs without a timeline are left out.
-pub fn trace<'a>(runs: impl IntoIterator<Item = (String, &'a Outcome)>) -> Vec<u8> {
+/// How a machine's time passed: in a run, or while a kernel was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    pub timeline: &'a RunTimeline,
+    pub series: &'a [Sample],
+}
+
+/// A trace of courses, each with a title, in this order.
+pub fn trace<'a>(courses: impl IntoIterator<Item = (String, Course<'a>)>) -> Vec<u8> {
     let mut writer = Writer::default();
-    for (title, outcome) in runs {
-        if let Some(timeline) = &outcome.timeline {
-            writer.run(title, timeline, outcome);
-        }
+    for (title, course) in courses {
+        writer.course(title, course);
     }
     writer.finish().encode_to_vec()
 }
@@ -76,7 +82,7 @@ impl Tracks {
 }
 
 impl Writer {
-    fn run(&mut self, title: String, timeline: &RunTimeline, outcome: &Outcome) {
+    fn course(&mut self, title: String, Course { timeline, series }: Course) {
         self.processes += 1;
         let process = ProcessDescriptor { pid: self.processes, process_name: title };
         let run = self.track(TrackDescriptor {
@@ -106,8 +112,8 @@ impl Writer {
         for (id, course) in noted.locks() {
             self.lock(&tracks, locks, &timeline.locks[id], course);
         }
-        let series = self.child(run, "Series", 2);
-        self.series(&tracks, series, &outcome.series);
+        let of_series = self.child(run, "Series", 2);
+        self.series(&tracks, of_series, series);
     }
 
     /// Adds a track, and returns its number.

@@ -1,7 +1,7 @@
 //! Traces of small runs, read back as Perfetto reads them.
 
 use super::messages::{EventType, Trace};
-use super::trace;
+use super::{Course, trace};
 use lab::scenario::{Scenario, load_machine};
 use machine::Time;
 use machine::timeline::Window;
@@ -28,6 +28,10 @@ fn with_timeline(run: &Run, resolution_ns: u64) -> Outcome {
     let resolution = Time::from_nanoseconds(resolution_ns);
     let window = Window { from: Time::ZERO, until: Time::NEVER, resolution };
     sim::run_with_timeline(run, window, &RunProgress::default()).unwrap()
+}
+
+fn of(outcome: &Outcome) -> Course<'_> {
+    Course { timeline: outcome.timeline.as_ref().unwrap(), series: &outcome.series }
 }
 
 /// What a trace has: process groups, and for each track the name and nanoseconds of its slices, by depth.
@@ -108,9 +112,9 @@ fn a_run_is_the_same_with_a_timeline() {
 fn runs_are_groups_of_one_trace() {
     let host = with_timeline(&short_run("working-set-shift-1g"), 10_000);
     let page_fault = with_timeline(&short_run("page_fault1"), 10_000);
-    let both = read(&trace([("one".to_string(), &host), ("two".to_string(), &page_fault)]));
+    let both = read(&trace([("one".to_string(), of(&host)), ("two".to_string(), of(&page_fault))]));
     assert_eq!(both.processes, ["one", "two"]);
-    let read = read(&trace([("one".to_string(), &host)]));
+    let read = read(&trace([("one".to_string(), of(&host))]));
     let programs: BTreeSet<&str> = host.programs.iter().map(|of| of.name.as_str()).collect();
     let is_program = |(name, _): &(String, u64)| programs.contains(largest(name));
     let of_cpus = |depth| {
@@ -134,7 +138,7 @@ fn slices_add_up_to_the_time_by_cause() {
     let Workload::Host(host) = &mut run.workload else { unreachable!() };
     host.milliseconds = 20;
     let outcome = with_timeline(&run, 1);
-    let read = read(&trace([("one".to_string(), &outcome)]));
+    let read = read(&trace([("one".to_string(), of(&outcome))]));
     for (category, seconds) in outcome.cpu_seconds.iter().filter(|(name, _)| **name != "idle") {
         let slices = read.slices.values().flatten().filter(|(name, _)| name == category);
         assert!(slices.clone().count() > 0 || *seconds == 0.0, "{category}");
@@ -149,7 +153,7 @@ fn slices_add_up_to_the_time_by_cause() {
 #[test]
 fn gaps_that_are_put_together_are_said() {
     let outcome = with_timeline(&short_run("working-set-shift-1g"), 5_000_000);
-    let bytes = trace([("one".to_string(), &outcome)]);
+    let bytes = trace([("one".to_string(), of(&outcome))]);
     let slices = read(&bytes).slices;
     let all = || slices.iter().filter(|((track, depth), _)| track.starts_with("CPU ") && *depth == 1);
     let of = |is_idle: bool| {
@@ -168,5 +172,5 @@ fn gaps_that_are_put_together_are_said() {
 
 #[test]
 fn an_empty_trace_is_one() {
-    assert_eq!(read(&trace([("without a timeline".to_string(), &Outcome::default())])).processes.len(), 0);
+    assert_eq!(read(&trace([])).processes.len(), 0);
 }
