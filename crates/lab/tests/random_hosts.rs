@@ -264,6 +264,8 @@ fn program_keys() -> impl Strategy<Value = String> {
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
         (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
+        (1..4u32, 1..40u32)
+            .prop_map(|(tasks, mib)| format!("kind = \"page-faults\", tasks = {tasks}, mib = {mib}")),
         apps,
         service,
         recorded,

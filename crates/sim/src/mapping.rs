@@ -9,6 +9,7 @@
 
 use crate::System;
 use machine::{Cpu, Node, PageSize};
+use mm::Category;
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
@@ -39,7 +40,10 @@ pub(crate) fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -
 /// Maps an area anew at the same address, without pages (`mmap(MAP_FIXED)`).
 pub(crate) fn map_again(system: &mut System, cpu: Cpu, mm: MmId, Range { start, end }: Range<Vpn>) {
     let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
-    system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+    let unmapped =
+        system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+    let cost = unmapped.cost(&system.machine.costs);
+    system.machine.work(cpu, Category::PageFree, cost);
 }
 
 /// Binds new memory of a task to a node, or lifts that (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).

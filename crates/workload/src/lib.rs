@@ -69,6 +69,7 @@ pub mod demand;
 pub mod keys;
 pub mod mappings;
 pub mod output;
+pub mod page_faults;
 mod parquet_file;
 pub mod process;
 pub mod recorded_mappings;

@@ -23,6 +23,7 @@ use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand, File};
 use crate::mappings::Change;
+use crate::page_faults::PageFaults;
 use crate::recorded_mappings::RecordedMappings;
 use crate::service::Service;
 use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
@@ -182,6 +183,8 @@ crate::kinds! {
         "app-launches" AppLaunches(AppLaunches),
         /// A service whose requests arrive at random times.
         "service" Service(Service),
+        /// Tasks that map memory, touch it and unmap it (will-it-scale's page_fault1).
+        "page-faults" PageFaults(PageFaults),
         /// Processes whose mappings and first touches were recorded.
         "recorded-mappings" RecordedMappings(RecordedMappings),
     }
@@ -238,6 +241,7 @@ impl ProgramSpec {
             ProgramSpec::TouchOnce(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::PageFaults(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(spec)),
         }
     }
@@ -278,6 +282,7 @@ impl ProgramSpec {
             | ProgramSpec::Samples(_)
             | ProgramSpec::KernelThread(_)
             | ProgramSpec::TouchOnce(_)
+            | ProgramSpec::PageFaults(_)
             | ProgramSpec::Service(_)
             | ProgramSpec::RecordedMappings(_) => false,
         }
@@ -321,6 +326,7 @@ impl ProgramSpec {
             | ProgramSpec::PinMove(_)
             | ProgramSpec::Samples(_)
             | ProgramSpec::KernelThread(_)
+            | ProgramSpec::PageFaults(_)
             | ProgramSpec::TouchOnce(_) => Vec::new(),
         }
     }

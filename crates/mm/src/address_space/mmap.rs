@@ -24,10 +24,18 @@ use crate::swapfile::readahead::policy::SwapRa;
 use std::ops::Range;
 
 impl Kernel<'_> {
-    /// Maps `pages` pages at `start`, replacing what is mapped there (`MAP_FIXED`).
-    pub fn mmap_fixed(&mut self, mm: MmId, start: Vpn, pages: u64, backing: Backing, flags: VmFlags) {
-        self.munmap(mm, start..start + pages);
+    /// Maps `pages` pages at `start`, replacing what is mapped there (`MAP_FIXED`). Returns the pages that were mapped.
+    pub fn mmap_fixed(
+        &mut self,
+        mm: MmId,
+        start: Vpn,
+        pages: u64,
+        backing: Backing,
+        flags: VmFlags,
+    ) -> Unmapped {
+        let unmapped = self.munmap(mm, start..start + pages);
         self.map_area(mm, start, pages, backing, flags);
+        unmapped
     }
 
     /// Unmaps `pages` (`munmap`). Returns the pages that were mapped.
