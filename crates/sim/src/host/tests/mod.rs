@@ -131,13 +131,13 @@ fn mapped_files_come_back_where_they_do_not_fit() {
 fn what_a_loop_of_page_faults_maps_it_unmaps_and_pays_for() {
     let programs = "[[programs]]\nname = 'loop'\nprogram = { kind = 'page-faults', tasks = 2, mib = 4 }\n";
     let outcome = outcome_of("6.12", &[("transparent_hugepage/enabled", "never")], programs);
-    let rounds = outcome.programs[0].transactions;
+    let mib = outcome.programs[0].transactions;
     let faults = outcome.counters.get(Event::Pgfault);
-    // Rounds that are cut off by the ends of what is measured have faults too.
-    assert!((1024 * (rounds - 2)..1024 * (rounds + 2)).contains(&faults), "{faults} in {rounds} rounds");
+    // Those that are cut off by the ends of what is measured have faults too.
+    assert!((256 * (mib - 2)..256 * (mib + 2)).contains(&faults), "{faults} in {mib} MiB");
     let unmap = load_machine(MACHINE).costs().page_unmap.seconds();
     let spent = outcome.cpu_seconds["page_free"];
-    assert!(unmap > 0.0 && spent >= unmap * 1024.0 * rounds as f64, "{spent} s for {rounds} rounds");
+    assert!(unmap > 0.0 && spent >= unmap * 256.0 * (mib - 2 * 4) as f64, "{spent} s for {mib} MiB");
 }
 
 #[test]
