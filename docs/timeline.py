@@ -156,7 +156,7 @@ class Picture:
         body = "\n".join(self.marks)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.y + 4}" width="{WIDTH}" fill="currentColor" '
-            f'font-family="DejaVu Sans, Verdana, sans-serif" font-size="11">\n{body}\n</svg>'
+            f'font-family="DejaVu Sans, Verdana, sans-serif" font-size="11">\n<rect width="{WIDTH}" height="{self.y + 4}" fill="white"/>\n{body}\n</svg>'
         )
 
 

@@ -273,7 +273,7 @@ pub fn report_directories(
     };
     terminal::print(&comparisons.iter().map(text).collect::<Vec<_>>().join("\n\n"))?;
     files.write(|| {
-        let title = format!("Results in {names}");
+        let title = format!("Runs kept in {names}");
         let records = records_of(directories, &comparisons)?;
         let page = page::of_documents(&title, (&comparisons, &records), view, &files::again(Path::new("")));
         Ok(Contents { page, json: json::text(&Comparisons { comparisons: &comparisons })?, own: Vec::new() })

@@ -128,8 +128,10 @@ impl Compared<'_> {
             y_ends: None,
             lines,
         };
-        let caption =
-            format!("{title} over virtual time, {}; at most {SAMPLES} samples a line.", self.first_seed());
+        let caption = format!(
+            "{title} over virtual time since boot, warm-up included, {}; at most {SAMPLES} samples a line.",
+            self.first_seed()
+        );
         Chart { title, caption, drawing: Drawing::Lines(drawing) }
     }
 
@@ -326,6 +328,7 @@ fn heat_of(variant: &str, record: &Record, seed: &str) -> [Chart; 2] {
             shade: format!("pages {what}"),
             most: cells.iter().map(|(.., pages)| *pages).fold(0.0, f64::max),
             rows: rows.clone(),
+            named: columns.clone(),
             columns: columns.clone(),
             cells,
         };

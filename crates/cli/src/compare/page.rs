@@ -45,10 +45,11 @@ pub fn of_documents(
         let verdict = sentences::verdict(comparison);
         let data = compared.data();
         page.data = Data { header: data.header, rows: [page.data.rows, data.rows].concat() };
+        let mut words: Vec<Part> = verdict.into_iter().map(Part::Text).collect();
         for section in compared.sections() {
             let title = format!("{}: {}", comparison.scenario, section.title);
-            let words = verdict.iter().cloned().map(Part::Text);
-            page.sections.push(Section { title, parts: words.chain(section.parts).collect() });
+            words.extend(section.parts);
+            page.sections.push(Section { title, parts: std::mem::take(&mut words) });
         }
     }
     page.sections.push(again.section(&[], &[], &[]));

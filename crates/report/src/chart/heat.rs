@@ -22,6 +22,8 @@ pub struct Heat {
     /// Names of rows, from above.
     pub rows: Vec<String>,
     pub columns: Vec<String>,
+    /// Those of them whose names are written below, as far as there is room.
+    pub named: Vec<String>,
     /// Row, column, value; pairs without one have no shade.
     pub cells: Vec<(usize, usize, f64)>,
 }
@@ -39,7 +41,7 @@ impl Heat {
             "encoding": {
                 "x": {
                     "field": "column", "type": "nominal", "sort": self.columns, "scale": { "domain": self.columns },
-                    "axis": { "title": self.x, "labelOverlap": "parity", "ticks": false, "labelAngle": 0 },
+                    "axis": { "title": self.x, "values": self.named, "labelOverlap": true, "ticks": false, "labelAngle": 0 },
                 },
                 "y": {
                     "field": "row", "type": "nominal", "sort": self.rows, "scale": { "domain": self.rows },

@@ -14,6 +14,8 @@ use super::{WIDTH, labels, palette, rounded};
 use serde_json::{Value, json};
 
 const HEIGHT: f64 = 260.0;
+/// What the vertical axis spans at least, as a part of the largest value.
+const LEAST_RANGE: f64 = 0.02;
 
 /// Width of the first line and of the last one of several, in pixels.
 const WIDEST: f64 = 5.0;
@@ -62,7 +64,7 @@ impl Lines {
         let all = || drawn.iter().flat_map(|line| &line.points);
         let (x_low, x_high) = ends(all().map(|point| point.x));
         let bounds = all().flat_map(|point| point.interval.map_or([point.y; 2], |(low, high)| [low, high]));
-        let (y_low, y_high) = self.y_ends.unwrap_or_else(|| ends(bounds));
+        let (y_low, y_high) = self.y_ends.unwrap_or_else(|| wide(ends(bounds), self.y.scale));
         let (x, y) = (self.x.over(x_low, x_high), self.y.over(y_low, y_high));
         let (x_field, y_field) = (x.encoding("x"), y.encoding("y"));
         let by_line = by_line(&drawn);
@@ -128,6 +130,15 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = finite
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     if low <= high { (low, high) } else { (0.0, 1.0) }
+}
+
+/// Ends far enough apart that what hardly changes looks so.
+fn wide((low, high): (f64, f64), scale: Scale) -> (f64, f64) {
+    let (middle, half) = ((low + high) / 2.0, low.abs().max(high.abs()) * LEAST_RANGE / 2.0);
+    match scale {
+        Scale::Linear if high - low < 2.0 * half => (middle - half, middle + half),
+        _ => (low, high),
+    }
 }
 
 /// Colour, dash and width of each line.

@@ -50,6 +50,7 @@ pub fn drawings() -> Vec<Drawing> {
         shade: "pages".into(),
         most: 5.0,
         rows: vec!["first".into(), "second".into()],
+        named: vec!["0".into(), "3".into()],
         columns: (0..6).map(|column| column.to_string()).collect(),
         cells: (0..6).map(|column| (column % 2, column, column as f64)).collect(),
     };
