@@ -16,7 +16,7 @@ SHRINK ?=
 
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: help build dist tidy test properties soak python pictures lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
+.PHONY: help build run-times dist tidy test properties soak python pictures lint wasm doc docs reference bench fuzz differential dependencies sbom ci nightly
 
 help:
 	@echo 'make build    the mmtwin command: target/release/mmtwin'
@@ -31,6 +31,7 @@ help:
 	@echo 'make wasm     machine and mm for wasm32-unknown-unknown'
 	@echo 'make doc      API documentation, warnings are errors'
 	@echo 'make docs     checks the pages in docs/ and builds the book, in target/book; installs mdbook where it is missing'
+	@echo 'make run-times  measures how long a run of each built-in scenario takes, for `mmtwin list scenarios`; half an hour'
 	@echo 'make reference  writes names.md, bounds.md and dates.md of docs/src/reference and schemas/ from the code'
 	@echo 'make bench    benchmarks'
 	@echo 'make fuzz     every fuzz target for SECONDS=$(SECONDS) seconds; needs cargo-fuzz and a nightly toolchain'
@@ -42,6 +43,9 @@ help:
 
 build:
 	$(CARGO) build --release -p mmtwin
+
+run-times: build
+	python3 crates/cli/src/list/seconds.py $${CARGO_TARGET_DIR:-target}/release/mmtwin
 
 dist:
 	packaging/build

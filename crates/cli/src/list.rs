@@ -1,5 +1,7 @@
 //! `mmtwin list`: what there is.
 
+mod seconds;
+
 use crate::failure::Failure;
 use crate::json;
 use crate::table::{Entry, Grid};
@@ -131,15 +133,19 @@ struct ScenarioLine {
     series: String,
     seeds: u32,
     variants: Vec<String>,
+    /// CPU seconds that a run took when that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_seconds: Option<f64>,
 }
 
 impl ScenarioLine {
     /// All but its name.
     fn text(&self) -> String {
-        let ScenarioLine { description, evidence, machine, series, seeds, variants, .. } = self;
+        let ScenarioLine { description, evidence, machine, series, seeds, variants, run_seconds, .. } = self;
         let runs = u64::from(*seeds) * variants.len() as u64;
         let runs = if runs == 1 { "1 run".to_string() } else { format!("{runs} runs") };
-        format!("{description}\n{evidence}\n{machine}, {series}, {runs}")
+        let seconds = run_seconds.map_or(String::new(), |seconds| format!(" of about {seconds} CPU seconds"));
+        format!("{description}\n{evidence}\n{machine}, {series}, {runs}{seconds}")
     }
 }
 
@@ -333,6 +339,7 @@ impl Lists {
         for name in Scenario::names() {
             let s = Scenario::load(name)?;
             scenarios.push(ScenarioLine {
+                run_seconds: seconds::of_run(name),
                 name: s.name,
                 description: s.description,
                 evidence: s.evidence,
@@ -385,7 +392,7 @@ impl Lists {
     fn grid(&self, part: Part) -> Grid {
         match part {
             Part::Scenarios => table(
-                ["scenario", "what it is\nevidence\nmachine, series, runs of compare"],
+                ["scenario", "what it is\nevidence\nmachine, series, runs of compare and CPU time of one"],
                 self.scenarios.iter().map(|s| [s.name.clone(), s.text()]),
             ),
             Part::Machines => table(

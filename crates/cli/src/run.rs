@@ -31,11 +31,12 @@ use sim::metric::{Metric, SCORE};
 use sim::outcome::{AreaHeat, ProgramOutcome};
 use std::collections::BTreeMap;
 
+const SEEDS: &str = "Run seeds 1 to N, the same for every variant [default: 1, the first alone]";
 const VARIANTS: &str = "Variants or releases, separated by commas [default: the scenario's first one]";
 
 /// Run a scenario and print all its metrics and counters
 #[derive(clap::Args)]
-#[command(mut_arg("variants", |variants| variants.help(VARIANTS)))]
+#[command(mut_arg("variants", |variants| variants.help(VARIANTS)), mut_arg("seeds", |seeds| seeds.help(SEEDS)))]
 #[command(after_help = "\
 Examples:
   mmtwin run page_fault1
@@ -218,6 +219,8 @@ pub fn notes_of(named: &[(&str, &Record)]) -> String {
         for note in notes.iter().filter(|note| !of_all(note)) {
             let seed = run.seed.to_string();
             match lines.iter_mut().find(|(of, known, _)| of == name && known == note) {
+                // Processes of one size may be killed in one moment, in the same words.
+                Some((.., seeds)) if seeds.last() == Some(&seed) => {}
                 Some((.., seeds)) => seeds.push(seed),
                 None => lines.push((name, note, vec![seed])),
             }
