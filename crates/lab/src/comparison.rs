@@ -68,7 +68,7 @@ pub struct VariantSummary {
     pub metrics: BTreeMap<String, MetricSummary>,
     /// CPU seconds by category, averaged over seeds.
     pub cpu_seconds: BTreeMap<String, f64>,
-    /// Identity of the run of the first seed ([`Record::identity`]); empty where that is not known.
+    /// Identity of the run of the first seed, as its [`Record`] has it; empty where that is not known.
     #[serde(skip)]
     pub first_run: String,
 }
