@@ -195,33 +195,31 @@ impl Timeline {
     /// Notes what `cpu` spent on a category.
     #[cold]
     pub(crate) fn spend(&mut self, cpu: Cpu, category: u32, from: Time, until: Time) {
-        if self.is_full() {
-            return;
-        }
-        let Some((from, until)) = self.within(from, until) else { return };
-        let resolution = self.window.resolution;
+        let Some((from, until)) = self.noted(cpu, from, until) else { return };
         let course = &mut self.courses[cpu.index()];
-        if from.saturating_sub(course.until) >= resolution {
-            self.events += course.close();
-        }
-        self.events += course.categories.put(category, (from, until), resolution);
+        self.events += course.categories.put(category, (from, until), self.window.resolution);
         course.tasks.add(course.task, from, until);
-        course.until = until;
     }
 
     /// Notes that `task` ran on `cpu`, where it is not known what its time went to.
     pub fn run(&mut self, cpu: Cpu, task: u32, from: Time, until: Time) {
-        if self.is_full() {
-            return;
-        }
-        let Some((from, until)) = self.within(from, until) else { return };
-        let resolution = self.window.resolution;
+        let Some((from, until)) = self.noted(cpu, from, until) else { return };
         let course = &mut self.courses[cpu.index()];
-        if from.saturating_sub(course.until) >= resolution {
+        self.events += course.tasks.put(task, (from, until), self.window.resolution);
+    }
+
+    /// The part of what `cpu` did that is noted, if any. What grew until now ends where the CPU did nothing for long.
+    fn noted(&mut self, cpu: Cpu, from: Time, until: Time) -> Option<(Time, Time)> {
+        if self.is_full() {
+            return None;
+        }
+        let (from, until) = self.within(from, until)?;
+        let course = &mut self.courses[cpu.index()];
+        if from.saturating_sub(course.until) >= self.window.resolution {
             self.events += course.close();
         }
-        self.events += course.tasks.put(task, (from, until), resolution);
         course.until = until;
+        Some((from, until))
     }
 
     /// Notes that what `cpu` does from now on is done for `task`.

@@ -116,6 +116,11 @@ impl Category {
         Category::ALL.iter().copied().find(|category| category.name() == name)
     }
 
+    /// Whether this is the program's own time; the rest is the kernel's, or idle.
+    pub fn is_user(self) -> bool {
+        matches!(self, Category::Program | Category::RemoteMemory)
+    }
+
     /// Whether this is time spent spinning for a lock.
     pub fn is_lock_wait(self) -> bool {
         matches!(self, Category::ZoneLockWait | Category::LruLockWait | Category::HugetlbLockWait)

@@ -189,7 +189,7 @@ fn largest<'r>(records: &[(&str, &'r Record)]) -> Vec<&'r str> {
 
 /// Whether it is a program's own time.
 fn is_of_programs(category: &str) -> bool {
-    [Category::Program, Category::RemoteMemory].iter().any(|of| of.name() == category)
+    Category::find(category).is_some_and(Category::is_user)
 }
 
 /// Names of the programs in each memory cgroup.

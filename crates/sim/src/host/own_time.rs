@@ -192,12 +192,5 @@ impl OwnTimes {
 
 /// Whether a program's time in this category is for its memory.
 fn is_of_memory(category: Category) -> bool {
-    !matches!(
-        category,
-        Category::Program
-            | Category::RemoteMemory
-            | Category::SystemCalls
-            | Category::CacheMiss
-            | Category::Tick
-    )
+    !category.is_user() && !matches!(category, Category::SystemCalls | Category::CacheMiss | Category::Tick)
 }

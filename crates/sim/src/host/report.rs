@@ -261,10 +261,9 @@ impl Reports {
         if self.queries > 0 {
             outcome.set(metric::QUERY_RATE, self.queries as f64 / seconds);
         }
-        let is_user = |category| matches!(category, Category::Program | Category::RemoteMemory);
         let all: Vec<&Report> = self.all.iter().collect();
-        outcome.set(metric::USER_TIME, spent(&all, &is_user));
-        outcome.set(metric::SYSTEM_TIME, spent(&all, &|category| !is_user(category)));
+        outcome.set(metric::USER_TIME, spent(&all, &Category::is_user));
+        outcome.set(metric::SYSTEM_TIME, spent(&all, &|category| !category.is_user()));
         self.all.iter().for_each(|report| outcome.add_program(report.outcome(seconds)));
         if let Some(timeline) = &mut outcome.timeline {
             timeline.tasks = self.all.iter().map(|report| report.name.clone()).collect();
