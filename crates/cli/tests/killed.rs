@@ -229,7 +229,7 @@ fn whatever_kills_it_leaves_the_machine_as_it_was() {
     let mut random = Pcg64Mcg::seed_from_u64(SEED);
     let _of_user = OfUser::set();
     let before = Machine::now();
-    let (mut struck, mut undone_later, mut by_itself) = (0, 0, 0);
+    let (mut done, mut struck, mut undone_later, mut by_itself) = (0, 0, 0, 0);
     for number in 0..MOST_ROUNDS.max(rounds) {
         // On a fast machine all of a few kills may come before or after a command changes anything: then there are more.
         if number >= rounds && (rounds < FEW_ROUNDS || undone_later > 0) {
@@ -282,10 +282,11 @@ fn whatever_kills_it_leaves_the_machine_as_it_was() {
             let left = round.left(pid, &before);
             assert!(left.is_empty(), "{name}, and one more start: {left:#?}");
         }
+        done += 1;
         eprintln!("{name}: nothing left");
     }
     eprintln!(
-        "{rounds} rounds, {struck} struck while they ran; {by_itself} left nothing by themselves, and {undone_later} notes \
+        "{done} rounds, {struck} struck while they ran; {by_itself} left nothing by themselves, and {undone_later} notes \
          were undone by the next start"
     );
     assert!(rounds < FEW_ROUNDS || undone_later > 0, "nothing was ever left to be put back");

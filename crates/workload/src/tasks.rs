@@ -7,6 +7,7 @@
 //!   background          threads of the kernel, memory that was touched once   ┤
 //!   app_launches        apps of a phone, one in front at a time               ┤
 //!   service             requests that arrive whether or not others are done   │
+//!   page_faults         tasks that write to fresh memory and unmap it         │
 //!   recorded_mappings   processes whose mappings and first touches were recorded  ┘
 //! ```
 //!
