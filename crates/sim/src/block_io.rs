@@ -11,7 +11,7 @@
 //! reclaim what it swaps out folio by folio.
 
 use crate::System;
-use crate::flushers::{Flushers, Written};
+use crate::flushers::{DEPTH, Flushers, Written};
 use machine::costs::PagingCosts;
 use machine::storage::{Device, Direction, Service};
 use machine::{Cpu, PageSize, Profile, Time};
@@ -27,7 +27,7 @@ use mm::writeback::Dirtier;
 use mm::xarray::FileId;
 use mm::{Category, Event};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 /// Why there is a device where files are read and written.
@@ -80,6 +80,8 @@ pub(crate) struct BlockIo {
     request_pages: u64,
     file_device: Option<Device>,
     swap_device: Option<Device>,
+    /// When the writes to swap in flight complete, earliest first.
+    swap_writes: VecDeque<Time>,
     /// For each folio being read, the time at which it is filled.
     filled_at: Vec<Time>,
     /// Folios of the request being submitted.
@@ -125,6 +127,7 @@ impl BlockIo {
             request_pages: (system.mm.settings().max_sectors_kb * 1024 / page_size.bytes()).max(1),
             file_device: files.and_then(device),
             swap_device,
+            swap_writes: VecDeque::new(),
             filled_at: Vec::new(),
             request: Vec::new(),
             completions: BinaryHeap::new(),
@@ -192,14 +195,16 @@ impl BlockIo {
         if writes.is_empty() {
             return;
         }
-        let bytes =
-            |system: &System, id: FolioId| self.page_size.bytes() << system.mm.parts.lrus.folio_order(id);
+        let page = self.page_size.bytes();
+        let bytes = |system: &System, id: FolioId| page << system.mm.parts.lrus.folio_order(id);
         let (files, swap): (Vec<FolioId>, Vec<FolioId>) =
             writes.iter().partition(|&&id| system.mm.parts.lrus.is_of_file(id));
         for id in swap {
+            self.await_swap_slot(system, cpu);
             let device = self.swap_device.as_mut().expect("what is written to swap has a device");
             let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
             system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
+            self.swap_writes.push_back(service.completion);
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
         }
         if files.is_empty() {
@@ -215,6 +220,20 @@ impl BlockIo {
         } else {
             let Written { folios, at } = self.flushers.submitted(files, service.completion);
             self.completions.extend(folios.into_iter().map(|id| Reverse((at, Completion::Written(id)))));
+        }
+    }
+
+    /// Waits until a write to swap has a slot: writeback throttling lets reclaim have no more in flight than it lets kswapd, so
+    /// that memory is not full of pages that are being written (`wbt_wait`). What else the CPU could do meanwhile is not done.
+    fn await_swap_slot(&mut self, system: &mut System, cpu: Cpu) {
+        let now = system.machine.now(cpu);
+        while self.swap_writes.front().is_some_and(|&completion| completion <= now) {
+            self.swap_writes.pop_front();
+        }
+        let settings = system.mm.settings();
+        let most = if settings.wbt_lat_usec == 0 { settings.nr_requests as usize } else { DEPTH };
+        if let Some(full) = self.swap_writes.len().checked_sub(most) {
+            system.machine.idle_until(cpu, self.swap_writes[full]);
         }
     }
 

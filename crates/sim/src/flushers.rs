@@ -24,7 +24,7 @@ const WB_BACKGROUND: usize = 4;
 /// Limit while reclaim waits for writeback.
 const WB_NORMAL: usize = 8;
 /// Limit while tasks that dirty pages are throttled (`RWB_DEF_DEPTH`).
-const DEPTH: usize = 16;
+pub(super) const DEPTH: usize = 16;
 
 /// Folios whose writeback ends at the same time.
 #[derive(Default)]
