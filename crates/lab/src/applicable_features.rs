@@ -23,6 +23,7 @@ fn subsystem(mechanism: &str) -> Option<Subsystem> {
         "readahead" => Subsystem::Readahead,
         "numa" | "sched" => Subsystem::NumaBalancing,
         "folios" => Subsystem::LargeFolios,
+        "zswap" => Subsystem::Swap,
         _ => return None,
     })
 }
@@ -40,6 +41,7 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
         "numa" if !settings.numa.balancing && !settings.numa.tiering => {
             Some("kernel.numa_balancing = 0, so nothing is scanned".into())
         }
+        "zswap" if !settings.zswap.enabled => Some("zswap.enabled = 0, so nothing is compressed".into()),
         _ => why_subsystem_unused(subsystem(mechanism)?, &run.workload),
     }
 }

@@ -88,6 +88,8 @@ categories! {
     BlockLayer = "block_layer",
     /// Scanning folios for reclaim and evicting them, without locks.
     Reclaim = "reclaim",
+    /// Compressing pages for zswap, and decompressing them.
+    Zswap = "zswap",
     /// NUMA scanning: making pages PROT_NONE to see who touches them, without TLB flushes.
     NumaScan = "numa_scan",
     /// NUMA hint faults, without migration.

@@ -177,6 +177,12 @@ events! {
     Pswpin = "pswpin" in "pages",
     /// Pages written to swap.
     Pswpout = "pswpout" in "pages",
+    /// Pages decompressed from zswap for faults.
+    Zswpin = "zswpin" in "pages",
+    /// Pages that zswap took.
+    Zswpout = "zswpout" in "pages",
+    /// Pages that zswap wrote back to the swap device.
+    Zswpwb = "zswpwb" in "pages",
     /// Pages of zeroes swapped in without a read.
     SwpinZero = "swpin_zero" in "pages",
     /// Pages of zeroes swapped out without a write (6.12).

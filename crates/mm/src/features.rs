@@ -8,7 +8,8 @@
 //!            ├─ readahead: ReadaheadFeatures  changes of readahead between releases
 //!            ├─ numa: NumaFeatures            "sched/numa: Enhance vma scanning", and later changes
 //!            ├─ sched: SchedFeatures          the scheduler's values for threads on several nodes
-//!            └─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", and later changes
+//!            ├─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", and later changes
+//!            └─ zswap: ZswapFeatures          compressed swap in memory, between releases
 //! ```
 //!
 //! The named sets of features are the variants in [`crate::series`].
@@ -21,6 +22,7 @@ use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::numa::features::NumaFeatures;
 use crate::page_cache::readahead::policy::ReadaheadFeatures;
+use crate::zswap::policy::ZswapFeatures;
 use by_name::features;
 use sched::SchedFeatures;
 
@@ -127,6 +129,7 @@ features! {
         /// The scheduler's placement of threads.
         pub sched: SchedFeatures,
         pub folios: FolioFeatures,
+        pub zswap: ZswapFeatures,
     }
 }
 
@@ -162,6 +165,7 @@ impl Features {
         numa: NumaFeatures::MAINLINE_6_6,
         sched: SchedFeatures::MAINLINE_6_1,
         folios: FolioFeatures::BASE,
+        zswap: ZswapFeatures::MAINLINE_6_5,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -180,6 +184,7 @@ impl Features {
         reclaim: ReclaimFeatures::MAINLINE_6_1,
         readahead: ReadaheadFeatures::MAINLINE_6_1,
         numa: NumaFeatures::MAINLINE_6_1,
+        zswap: ZswapFeatures::MAINLINE_6_1,
         ..Features::BASE
     };
     /// Unlike 6.1.y, this release was never given the 6.7 fixes of the multi-gen LRU.
@@ -211,6 +216,7 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_8: Features = Features {
         folios: FolioFeatures::MAINLINE_6_8,
+        zswap: ZswapFeatures::MAINLINE_6_8,
         readahead: ReadaheadFeatures::MAINLINE_6_8,
         numa: NumaFeatures::MAINLINE_6_8,
         ..Features::MAINLINE_6_7
@@ -220,6 +226,7 @@ impl Features {
         hugetlb: HugetlbFeatures::MAINLINE_6_9,
         reclaim: ReclaimFeatures::MAINLINE_6_9,
         folios: FolioFeatures::MAINLINE_6_9,
+        zswap: ZswapFeatures::MAINLINE_6_9,
         readahead: ReadaheadFeatures::MAINLINE_6_9,
         ..Features::MAINLINE_6_8
     };
@@ -247,12 +254,14 @@ impl Features {
         numa: NumaFeatures::MAINLINE_6_12,
         hugetlb: HugetlbFeatures::MAINLINE_6_12,
         folios: FolioFeatures::MAINLINE_6_12,
+        zswap: ZswapFeatures::MAINLINE_6_12,
         ..Features::MAINLINE_6_11
     };
     pub(crate) const MAINLINE_6_13: Features = Features {
         zoneinfo_prints_bounds: true,
         reclaim: ReclaimFeatures::MAINLINE_6_13,
         folios: FolioFeatures::MAINLINE_6_13,
+        zswap: ZswapFeatures::MAINLINE_6_13,
         ..Features::MAINLINE_6_12
     };
     pub(crate) const MAINLINE_6_14: Features = Features {
@@ -281,6 +290,7 @@ impl Features {
         readahead: ReadaheadFeatures::MAINLINE_6_18,
         numa: NumaFeatures::MAINLINE_6_18,
         folios: FolioFeatures::MAINLINE_6_18,
+        zswap: ZswapFeatures::MAINLINE_6_18,
         ..Features::MAINLINE_6_17
     };
     pub(crate) const MAINLINE_6_19: Features = Features {

@@ -27,6 +27,7 @@ use crate::on_cpu::OnCpu;
 use crate::page_cache::PageCache;
 use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
+use crate::zswap::Zswap;
 use machine::{Cpu, Machine, Topology};
 use rand_pcg::Pcg64Mcg;
 
@@ -53,6 +54,8 @@ pub struct Parts {
     pub address_spaces: AddressSpaces,
     /// Swap space: clusters, swap entries and the swap cache.
     pub swap: Swap,
+    /// Pages in swap that are compressed in memory.
+    pub zswap: Zswap,
     /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
     pub numa: NumaBalancing,

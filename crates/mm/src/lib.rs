@@ -42,6 +42,7 @@ pub mod series;
 pub mod swapfile;
 pub mod sysctl;
 mod vec_growth;
+pub mod zswap;
 
 pub use address_space::{gup, huge_memory, memory, mlock};
 pub use allocator::{

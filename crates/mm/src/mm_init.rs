@@ -22,6 +22,7 @@ use crate::numa::NumaBalancing;
 use crate::page_cache::PageCache;
 use crate::swapfile::Swap;
 use crate::sysctl::Settings;
+use crate::zswap::Zswap;
 use machine::Topology;
 use rand_pcg::Pcg64Mcg;
 
@@ -48,6 +49,7 @@ impl Parts {
         let allocator = PageAllocator::new(topology, memory, geometry, Injection::new(slab));
         let mut parts = Parts {
             lrus: Lrus::new(topology, features, allocator.totalram_pages(), &turns),
+            zswap: Zswap::new(geometry.page_size, allocator.totalram_pages()),
             allocator,
             page_cache: PageCache::default(),
             address_spaces: AddressSpaces::new(geometry),

@@ -284,7 +284,7 @@ fn how_far_the_allocator_goes() {
             let of = |advice| effort(&features(name), &thp, &advised(advice));
             assert_eq!((of(Advice::None), of(Advice::Huge)), (plain, huge), "{name} {defrag:?}");
         }
-        let ordinary = Effort { direct: true, wakes: true, no_retry: true };
+        let ordinary = Effort { no_retry: true, ..Effort::ORDINARY };
         assert_eq!(effort(&features("folios-v1"), &thp, &advised(Advice::None)), ordinary);
     }
 }

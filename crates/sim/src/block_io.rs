@@ -13,7 +13,8 @@
 use crate::System;
 use crate::flushers::{DEPTH, Flushers, Written};
 use machine::costs::PagingCosts;
-use machine::storage::{Device, Direction, Service};
+use machine::profile::Figure;
+use machine::storage::{Device, DeviceFigures, Direction, Service};
 use machine::{Cpu, PageSize, Profile, Time};
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
@@ -25,6 +26,7 @@ use mm::prefetch::Foresight;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
+use mm::zswap::Compressor;
 use mm::{Category, Event};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -122,6 +124,9 @@ impl BlockIo {
             swapon(system, &device, mib);
             Some(device)
         });
+        if let Some(compressor) = compressor(machine) {
+            system.mm.parts.zswap.set_compressor(compressor);
+        }
         BlockIo {
             page_size,
             request_pages: (system.mm.settings().max_sectors_kb * 1024 / page_size.bytes()).max(1),
@@ -446,6 +451,19 @@ impl BlockIo {
     pub fn charge_wait(&self, system: &mut System, cpu: Cpu) {
         system.machine.charge(cpu, Category::BlockLayer, self.costs.task_switch + self.costs.io_complete);
     }
+}
+
+/// What zswap's compression takes on a machine: what its zram does.
+fn compressor(machine: &Profile) -> Option<Compressor> {
+    machine.devices.values().find_map(|device| {
+        let DeviceFigures::Zram(zram) = device else { return None };
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        Some(Compressor {
+            compress: time(&zram.compress_ns),
+            decompress: time(&zram.decompress_ns),
+            bytes: (4096.0 / zram.ratio.value) as u64,
+        })
+    })
 }
 
 /// Adds a swap area on a device.

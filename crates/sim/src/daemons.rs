@@ -1,15 +1,17 @@
-//! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, and khugepaged.
+//! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, khugepaged, and the worker that writes back zswap.
 //!
 //! ```text
 //!   woken, or due ──► an idle CPU of its node, or the last one ──► a step at a time, between the threads there ──► sleeps
 //! ```
 //!
-//! A step is a round of kswapd, a whole run of kcompactd, and what khugepaged scans before it sleeps.
+//! A step is a round of kswapd, a whole run of kcompactd, what khugepaged scans before it sleeps, and what zswap's worker does for a
+//! memory cgroup.
 
 use crate::System;
 use machine::{Cpu, Node, Time};
 use mm::Kernel;
 use mm::vmscan::Kswapd;
+use mm::zswap::ShrinkWork;
 
 /// How often kcompactd looks whether proactive compaction is worth it (`HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
 const PROACTIVE_INTERVAL: Time = Time::from_nanoseconds(500_000_000);
@@ -20,6 +22,7 @@ pub(super) enum Daemon {
     Kswapd(Node),
     Kcompactd(Node),
     Khugepaged,
+    ZswapShrinker,
 }
 
 /// What a kernel thread was started for.
@@ -30,6 +33,7 @@ enum Work {
     /// Every half second, if fragmentation is worth it. That it looks takes no time.
     CompactProactively(Node),
     Collapse,
+    ShrinkZswap(ShrinkWork),
 }
 
 impl Work {
@@ -38,6 +42,7 @@ impl Work {
             Work::Reclaim(node, _) => Daemon::Kswapd(*node),
             Work::Compact(node) | Work::CompactProactively(node) => Daemon::Kcompactd(*node),
             Work::Collapse => Daemon::Khugepaged,
+            Work::ShrinkZswap(_) => Daemon::ZswapShrinker,
         }
     }
 
@@ -45,6 +50,7 @@ impl Work {
     fn step(&mut self, kernel: &mut Kernel) -> bool {
         match self {
             Work::Reclaim(_, kswapd) => return kswapd.step(kernel),
+            Work::ShrinkZswap(work) => return work.step(kernel),
             Work::Compact(node) => drop(kernel.kcompactd(*node)),
             Work::CompactProactively(node) => drop(kernel.proactive_compaction(*node)),
             Work::Collapse => kernel.khugepaged(),
@@ -93,6 +99,9 @@ impl Daemons {
         if system.mm.khugepaged_due() <= now && !self.runs(Daemon::Khugepaged) {
             self.start(system, cpu, Work::Collapse);
         }
+        if !self.runs(Daemon::ZswapShrinker) && system.mm.parts.zswap.take_shrink_request() {
+            self.start(system, cpu, Work::ShrinkZswap(ShrinkWork::default()));
+        }
     }
 
     fn runs(&self, daemon: Daemon) -> bool {
@@ -104,7 +113,7 @@ impl Daemons {
         let topology = &system.machine.topology;
         let cpus: Vec<Cpu> = match work.daemon() {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => topology.cpus_of(node).to_vec(),
-            Daemon::Khugepaged => topology.all_cpus().collect(),
+            Daemon::Khugepaged | Daemon::ZswapShrinker => topology.all_cpus().collect(),
         };
         let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
         let cpu = idle.or(cpus.last().copied()).unwrap_or(waker);

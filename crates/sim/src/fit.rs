@@ -10,6 +10,7 @@ use crate::long_running::LongRunning;
 use crate::page_fault::PageFaultLoop;
 use crate::socket::SocketStream;
 use crate::{Run, Workload};
+use machine::storage::DeviceFigures;
 use machine::{PageSize, Profile, Time, WrongValue};
 use workload::keys::{MICROSECONDS, THREADS, Value};
 use workload::service::Service;
@@ -138,9 +139,25 @@ impl Run {
                 check_node(machine, "bind", w.bind.unwrap_or(0))
                     .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
             }
-            Workload::Host(w) => w.check_fit(machine).and_then(|()| self.check_seed(w)),
+            Workload::Host(w) => {
+                w.check_fit(machine).and_then(|()| self.check_seed(w)).and_then(|()| self.check_zswap())
+            }
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
         }
+    }
+
+    /// Checks that the machine says what compression takes, where pages are compressed.
+    fn check_zswap(&self) -> Result<(), Misfit> {
+        let name = "zswap.enabled";
+        let Some(value) = self.settings.get(name).filter(|value| *value != "0") else { return Ok(()) };
+        if self.machine.devices.values().any(|device| matches!(device, DeviceFigures::Zram(_))) {
+            return Ok(());
+        }
+        let expected = format!(
+            "0 on machine {}, or a machine with a device of kind \"zram\": its figures say what compression takes",
+            self.machine.name
+        );
+        Err(Misfit::OutOfRange(WrongValue::new(name, value, expected).within("settings")))
     }
 
     /// Checks that the seed has a recording, where it selects nothing else.

@@ -269,6 +269,12 @@ metrics! {
         "pages read from swap";
     PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, HOST,
         "pages written to swap";
+    ZSWPIN, "zswpin", "zswpin", Count, "pages", Neutral, HOST,
+        "pages decompressed from zswap for faults";
+    ZSWPOUT, "zswpout", "zswpout", Count, "pages", Neutral, HOST,
+        "pages compressed into zswap";
+    ZSWPWB, "zswpwb", "zswpwb", Count, "pages", Neutral, HOST,
+        "pages that zswap wrote back to the swap device";
     NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, HOST,
         "pages of files that became dirty";
     NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, HOST,
@@ -291,6 +297,10 @@ metrics! {
         "swap space in use at the end";
     SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, HOST,
         "swap space that is free at the end";
+    ZSWAP, "zswap", "zswap, pool", Memory, "MiB", Neutral, HOST,
+        "memory that zswap's pool takes at the end";
+    ZSWAPPED, "zswapped", "zswap, contents", Memory, "MiB", Neutral, HOST,
+        "memory that is in zswap at the end, as large as it was before it was compressed";
     RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, HOST,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
     FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, HOST,

@@ -58,6 +58,8 @@ pub const SERIES: &[Sampled] = &[
     sampled("transactions", "transactions so far", Unit::Count),
     sampled("nr_file_pages", "page cache", Unit::Pages),
     sampled("swap_used_pages", "swap in use", Unit::Pages),
+    sampled("zswap_pages", "pool of zswap", Unit::Pages),
+    sampled("zswapped_pages", "memory in zswap, uncompressed", Unit::Pages),
     sampled("nr_dirty", "dirty memory", Unit::Pages),
     sampled("nr_writeback", "memory being written", Unit::Pages),
     sampled("workingset_refault_file", "refaults of page cache so far", Unit::Count),

@@ -42,6 +42,9 @@ const DIRECTORIES: [(&str, &str); 6] = [
 const BOOT: [&str; 4] = ["thp_anon", "flexthp_unhinted_max", "hugepage_alloc_threads", "/boot"];
 
 fn place(key: &str) -> Place {
+    if let Some(parameter) = key.strip_prefix("zswap.") {
+        return Place::File(format!("/sys/module/zswap/parameters/{parameter}"));
+    }
     let directory = DIRECTORIES.iter().find(|(prefix, _)| key.starts_with(prefix));
     match (key, directory) {
         _ if key.starts_with("vm.") || key.starts_with("kernel.") => Place::Sysctl,

@@ -515,6 +515,7 @@ impl Kernel<'_> {
         self.free_singles(&pages);
         pages.clear();
         self.parts.address_spaces.mmu_gather = pages;
+        self.zswap_free_emptied();
     }
 
     /// A load fault on a PTE.

@@ -76,9 +76,10 @@ impl Kernel<'_> {
     /// Copies an address space for a child process (`fork`). Pages are shared until either process stores to
     /// them.
     pub fn fork_mm(&mut self, parent: MmId) -> MmId {
-        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, .. } =
+        let AddressSpace { memcg, vmas, thp_disabled, khugepaged, compressed_bytes, .. } =
             self.parts.address_spaces.mms[parent].clone();
         let child = self.parts.create_mm(memcg);
+        self.parts.address_spaces.set_compressed_bytes(child, compressed_bytes);
         if khugepaged {
             self.parts.address_spaces.khugepaged_enter(child);
         }
@@ -232,6 +233,7 @@ impl Parts {
             anon_pages: 0,
             file_pages: 0,
             locked_vm: 0,
+            compressed_bytes: Vec::new(),
         })
     }
 

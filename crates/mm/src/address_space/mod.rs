@@ -90,6 +90,9 @@ pub struct AddressSpace {
     pub(crate) file_pages: u64,
     /// Pages of locked VMAs (`locked_vm`).
     pub(crate) locked_vm: u64,
+    /// What its pages compress to, in bytes: each page to one of these, all equally often; empty for what the machine says
+    /// ([`Compressor::bytes`](crate::zswap::Compressor::bytes)).
+    pub(crate) compressed_bytes: Vec<u16>,
 }
 
 impl AddressSpace {
@@ -205,6 +208,12 @@ impl AddressSpaces {
     /// Sets whether an address space may have large folios (`PR_SET_THP_DISABLE`). Children inherit it.
     pub fn set_thp_disable(&mut self, mm: MmId, disabled: Disabled) {
         self.mms[mm].thp_disabled = disabled;
+    }
+
+    /// Sets what the pages of an address space compress to, in bytes: each page to one of these, all equally often; none for what the
+    /// machine says. Children inherit it.
+    pub fn set_compressed_bytes(&mut self, mm: MmId, bytes: Vec<u16>) {
+        self.mms[mm].compressed_bytes = bytes;
     }
 
     /// Adds a temporary user that does not run in the address space, such as a reader of /proc/PID/maps or a

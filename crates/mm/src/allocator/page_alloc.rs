@@ -382,6 +382,10 @@ impl Kernel<'_> {
             }
             zone.pressure.below_high = true;
         }
+        // `ALLOC_NO_WATERMARKS`, which the slow path gives.
+        if mark == Mark::Min && request.effort.memalloc {
+            return true;
+        }
         zone.is_above(f, mark, request.order, request.highest, request.reserves)
     }
 

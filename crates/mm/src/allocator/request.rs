@@ -28,13 +28,17 @@ pub struct Effort {
     pub wakes: bool,
     /// It gives up after one try (`__GFP_NORETRY`).
     pub no_retry: bool,
+    /// Reclaim itself asks (`PF_MEMALLOC`): it may take the last pages, and is charged beyond limits.
+    pub memalloc: bool,
 }
 
 impl Effort {
     /// Tries everything, as `GFP_KERNEL` does.
-    pub const ORDINARY: Effort = Effort { direct: true, wakes: true, no_retry: false };
+    pub const ORDINARY: Effort = Effort { direct: true, wakes: true, no_retry: false, memalloc: false };
     /// Takes what is on the free lists, without reclaim and without waking kswapd.
-    pub const LIGHT: Effort = Effort { direct: false, wakes: false, no_retry: false };
+    pub const LIGHT: Effort = Effort { direct: false, wakes: false, no_retry: false, memalloc: false };
+    /// What reclaim needs to go on.
+    pub const OF_RECLAIM: Effort = Effort { wakes: true, memalloc: true, ..Effort::LIGHT };
 }
 
 /// A request for one block of pages.

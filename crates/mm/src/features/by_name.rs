@@ -300,7 +300,7 @@ impl Feature {
 }
 
 /// The mechanisms, each with the struct of its features.
-const MECHANISMS: [(&str, &str); 8] = [
+const MECHANISMS: [(&str, &str); 9] = [
     ("pcp", "Features"),
     ("hugetlb", "HugetlbFeatures"),
     ("reclaim", "ReclaimFeatures"),
@@ -309,6 +309,7 @@ const MECHANISMS: [(&str, &str); 8] = [
     ("numa", "NumaFeatures"),
     ("sched", "SchedFeatures"),
     ("folios", "FolioFeatures"),
+    ("zswap", "ZswapFeatures"),
 ];
 
 /// The features of one mechanism, whichever struct they are in.
@@ -460,6 +461,7 @@ impl Features {
             "numa" => &mut self.numa,
             "sched" => &mut self.sched,
             "folios" => &mut self.folios,
+            "zswap" => &mut self.zswap,
             _ => return None,
         })
     }

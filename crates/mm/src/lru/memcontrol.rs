@@ -62,6 +62,16 @@ pub struct MemoryCgroup {
     pub swap_max: u64,
     /// `memory.swap.current`.
     pub swap_current: u64,
+    /// `memory.zswap.max`.
+    pub zswap_max: u64,
+    /// `memory.zswap.writeback`: its pages in zswap may be written to the swap device.
+    pub zswap_writeback: bool,
+    /// Bytes that its pages take in zswap, and those of the groups below (`memory.zswap.current`).
+    pub zswap_bytes: u64,
+    /// How many pages that are (`zswapped` of `memory.stat`).
+    pub zswapped: u64,
+    /// Bytes of its own pages.
+    own_zswap_bytes: u64,
     /// How often a charge hit `memory.max` (`max` in `memory.events`).
     pub max_events: u64,
     /// `memory.oom.group`: the OOM killer kills all tasks of the memcg or none.
@@ -128,6 +138,11 @@ impl Memcgs {
             current: 0,
             swap_max: UNLIMITED,
             swap_current: 0,
+            zswap_max: UNLIMITED,
+            zswap_writeback: true,
+            zswap_bytes: 0,
+            zswapped: 0,
+            own_zswap_bytes: 0,
             max_events: 0,
             oom_group: false,
             has_deferred_list: false,
@@ -189,18 +204,16 @@ impl Memcgs {
 
     /// `root` and all memcgs below it, each after its parent (`mem_cgroup_iter`).
     pub fn tree(&self, root: Memcg) -> Vec<Memcg> {
-        let mut tree = vec![root];
-        let children = |of: Memcg| {
-            (0..self.groups.len() as u16).map(Memcg).filter(move |&child| self.get(child).parent == Some(of))
-        };
-        let mut next = vec![root];
-        while let Some(memcg) = next.pop() {
-            let mut below: Vec<Memcg> = children(memcg).collect();
-            below.reverse();
-            next.extend(below);
-            if memcg != root {
-                tree.push(memcg);
+        let mut children = vec![Vec::new(); self.groups.len()];
+        for child in (0..self.groups.len() as u16).rev().map(Memcg) {
+            if let Some(parent) = self.get(child).parent {
+                children[parent.index()].push(child);
             }
+        }
+        let (mut tree, mut next) = (Vec::new(), vec![root]);
+        while let Some(memcg) = next.pop() {
+            next.append(&mut children[memcg.index()]);
+            tree.push(memcg);
         }
         tree
     }
@@ -249,8 +262,13 @@ impl Memcgs {
         if let Some(full) = self.and_above(memcg).find(is_full) {
             return Err(full);
         }
-        self.for_all_above(memcg, |group| group.current += pages);
+        self.force_charge(memcg, pages);
         Ok(())
+    }
+
+    /// Adds `pages` to the usage of `memcg` and of all above it, whatever their limits.
+    pub(crate) fn force_charge(&mut self, memcg: Memcg, pages: u64) {
+        self.for_all_above(memcg, |group| group.current += pages);
     }
 
     /// Adds charged pages to the stock of `cpu` for its next charges to the same memcg (`refill_stock`).
@@ -318,6 +336,38 @@ impl Memcgs {
     /// Adds `pages` to the swap usage of `memcg` and of all above it; negative for pages that have come back.
     pub(crate) fn charge_swap(&mut self, memcg: Memcg, pages: i64) {
         self.for_all_above(memcg, |group| group.swap_current = group.swap_current.wrapping_add_signed(pages));
+    }
+
+    /// Charges a page that takes so many bytes in zswap to `memcg`, beyond all limits (`obj_cgroup_charge_zswap`); `page` is the size
+    /// of a page.
+    pub(crate) fn charge_zswap(&mut self, memcg: Memcg, bytes: u64, page: u64) {
+        let own = &mut self.groups[memcg.index()].own_zswap_bytes;
+        let before = own.div_ceil(page);
+        *own += bytes;
+        let pages = own.div_ceil(page) - before;
+        self.for_all_above(memcg, |group| {
+            group.current += pages;
+            group.zswap_bytes += bytes;
+            group.zswapped += 1;
+        });
+    }
+
+    /// Takes a charge of [`Self::charge_zswap`] back.
+    pub(crate) fn uncharge_zswap(&mut self, memcg: Memcg, bytes: u64, page: u64) {
+        let own = &mut self.groups[memcg.index()].own_zswap_bytes;
+        let before = own.div_ceil(page);
+        *own -= bytes;
+        let pages = before - own.div_ceil(page);
+        self.for_all_above(memcg, |group| {
+            group.current -= pages;
+            group.zswap_bytes -= bytes;
+            group.zswapped -= 1;
+        });
+    }
+
+    /// Whether pages of `memcg` may leave zswap for the device: all above it must let them (`mem_cgroup_zswap_writeback_enabled`).
+    pub(crate) fn zswap_writes_back(&self, memcg: Memcg) -> bool {
+        self.and_above(memcg).all(|above| self.get(above).zswap_writeback)
     }
 
     /// Flushes statistics: the flushed counters of each lruvec become its own and those of the memcgs below

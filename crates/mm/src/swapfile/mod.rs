@@ -11,8 +11,7 @@
 //! [`policy`] decides where entries are searched for, `cluster` keeps account of them, `swap_in` reads
 //! entries back, with [`readahead`] of those around; `zeromap` saves reading and writing pages of zeroes. Not
 //! modelled: each CPU's cache of 64 entries (before 6.15), several devices, priorities, discard, entries of
-//! the swap cache that a search for others frees on its way, and zswap, except that it keeps large folios
-//! from being swapped in once it has been on (`zswap_ever_enabled`). In the kernel: mm/swapfile.c,
+//! the swap cache that a search for others frees on its way. [`crate::zswap`] is in front of the device. In the kernel: mm/swapfile.c,
 //! mm/swap_state.c.
 
 mod cluster;
@@ -156,6 +155,19 @@ impl Swap {
         for (entry, &page) in (first..).zip(pages) {
             self.cache(entry..entry + 1, page);
         }
+    }
+
+    /// The memory cgroup of an entry whose page is not in memory.
+    pub(crate) fn memcg_of(&self, entry: SwapEntry) -> Option<Memcg> {
+        match self.slots[entry as usize] {
+            Slot::Out { memcg, .. } => Some(memcg),
+            Slot::Free | Slot::Cached(_) => None,
+        }
+    }
+
+    /// Whether an entry is in use.
+    pub(crate) fn is_used(&self, entry: SwapEntry) -> bool {
+        !matches!(self.slots[entry as usize], Slot::Free)
     }
 
     /// Counts one more PTE that refers to an entry (`swap_duplicate`).

@@ -95,7 +95,10 @@ impl Kernel<'_> {
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         let first = window(swap.into(), order).start as SwapEntry;
         let entries = first..first + pages as SwapEntry;
-        self.fill_from_swap(id, first, fault.added_by);
+        if let Some(cached) = self.swapped_in_meanwhile(id, swap) {
+            return Ok(cached);
+        }
+        self.fill_from_swap(id, first, fault.added_by, path);
         if path == SwapInPath::ThroughCache {
             self.parts.add_to_swap_cache(entries, id);
         } else {
@@ -109,6 +112,14 @@ impl Kernel<'_> {
         }
         self.folio_add_lru(id, fault.added_by);
         Ok(id)
+    }
+
+    /// The folio that an entry has in the swap cache by now, in place of `new`, which is freed then: the allocation of `new` may have
+    /// made zswap write the entry back (`swapcache_prepare`).
+    pub(super) fn swapped_in_meanwhile(&mut self, new: FolioId, swap: SwapEntry) -> Option<FolioId> {
+        let SwapIn::Cached(cached) = self.parts.swap.swap_entry_state(swap) else { return None };
+        self.free_folio(new);
+        Some(cached)
     }
 
     /// Allocates a folio of the largest of `orders` that there is memory for, or a single page
@@ -143,7 +154,8 @@ impl Kernel<'_> {
     /// The orders that the folio of a page may have when it is swapped in.
     fn swap_in_orders(&self, fault: &Fault, swap: SwapEntry) -> Orders {
         let (f, thp) = (&self.on.features.folios, &self.on.settings.transparent_hugepage);
-        if self.on.settings.zswap_ever_enabled {
+        let settings = &self.on.settings;
+        if settings.zswap_ever_enabled || settings.zswap.enabled || self.parts.zswap.was_enabled() {
             // zswap may have stored some of the pages while it was on.
             return Orders::NONE;
         }

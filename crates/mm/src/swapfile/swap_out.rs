@@ -4,7 +4,7 @@
 
 use super::{Slot, SwapEntry, SwapIn, policy};
 use crate::account::Category;
-use crate::address_space::huge_memory::policy::swap_search;
+use crate::address_space::huge_memory::policy::{SwapInPath, swap_search};
 use crate::address_space::huge_memory::stats::MthpStat;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
@@ -15,14 +15,26 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl Kernel<'_> {
-    /// Writes a folio to its swap entries, or records that its pages are all `zeroes`. Returns whether it has
-    /// been written already (`swap_writeout`).
+    /// Writes a folio to its swap entries, records that its pages are all `zeroes`, or lets zswap have it. Returns whether that is
+    /// done already (`swap_writeout`).
     pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> bool {
         self.mark_zeroes(id, zeroes);
         if zeroes {
             self.parts.lrus.folios.flags[id].clear(FolioFlags::DIRTY);
             return true;
         }
+        if self.zswap_store(id) {
+            let flags = &mut self.parts.lrus.folios.flags[id];
+            flags.clear(FolioFlags::DIRTY);
+            let order = flags.order();
+            self.parts.address_spaces.count_mthp_stat(order, MthpStat::Zswpout, 1);
+            return true;
+        }
+        self.swap_writepage(id)
+    }
+
+    /// Writes a folio to the device of its swap entries. Returns whether it has been written already (`__swap_writepage`).
+    pub(crate) fn swap_writepage(&mut self, id: FolioId) -> bool {
         let flags = &mut self.parts.lrus.folios.flags[id];
         let (order, pages) = (flags.order(), flags.nr_pages());
         self.on.counters.add(Event::Pswpout, pages);
@@ -53,19 +65,30 @@ impl Kernel<'_> {
         }
     }
 
-    /// Submits the read of a folio from its entries, which begin with `first`, in one request with the folio
-    /// before if their entries are neighbours. A folio that is known to be zeroes is cleared instead.
-    pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, by: AddedBy) {
+    /// Notes that a folio comes back from its entries, which begin with `first` (`workingset_refault`).
+    pub(crate) fn note_swapped_in(&mut self, id: FolioId, first: SwapEntry, by: AddedBy) {
         let SwapIn::Read(shadow) = self.parts.swap.swap_entry_state(first) else {
             unreachable!("the page of entry {first} is not in memory");
         };
-        let (order, pages) =
-            (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
+        let order = self.parts.lrus.folios.flags[id].order();
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::NrAnon, 1);
         self.workingset_refault(self.on.machine.now(self.on.cpu), id, shadow, by);
+    }
+
+    /// Submits the read of a folio from its entries, which begin with `first`, in one request with the folio
+    /// before if their entries are neighbours. A folio that is known to be zeroes is cleared instead, and one that is in zswap
+    /// decompressed.
+    pub(super) fn fill_from_swap(&mut self, id: FolioId, first: SwapEntry, by: AddedBy, path: SwapInPath) {
+        self.note_swapped_in(id, first, by);
+        let (order, pages) =
+            (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
         if self.parts.swap.is_zeroes(first) {
             return self.read_zeroes(pages);
         }
+        if self.zswap_load(id, first, path) {
+            return;
+        }
+        self.note_swapin_from_device(id);
         self.on.counters.add(Event::Pswpin, pages);
         self.parts.address_spaces.count_mthp_stat(order, MthpStat::Swpin, 1);
         if !self.parts.swap.is_synchronous() {
@@ -87,6 +110,10 @@ impl Kernel<'_> {
             return false;
         }
         let Some(first) = self.find_swap_entries(cpu, flags.order()) else { return false };
+        if self.on.settings.zswap.enabled {
+            let lengths = self.parts.compressed_lengths(id);
+            self.parts.zswap.note_lengths(first, lengths);
+        }
         self.parts.swap.cache(first..first + flags.nr_pages() as SwapEntry, id);
         self.parts.lrus.memcgs.charge_swap(memcg, flags.nr_pages() as i64);
         self.parts.lrus.folios.flags[id].set(FolioFlags::SWAPCACHE | FolioFlags::DIRTY);
@@ -143,7 +170,7 @@ impl Parts {
     }
 
     /// Puts a folio that is being read from these entries into the swap cache.
-    pub(super) fn add_to_swap_cache(&mut self, entries: Range<SwapEntry>, id: FolioId) {
+    pub(crate) fn add_to_swap_cache(&mut self, entries: Range<SwapEntry>, id: FolioId) {
         self.swap.cache(entries, id);
         self.lrus.folios.flags[id].set(FolioFlags::SWAPCACHE);
     }
@@ -160,7 +187,7 @@ impl Parts {
             return false;
         }
         let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
-        self.swap_entries(id).for_each(|entry| self.swap.release(entry));
+        self.swap_entries(id).for_each(|entry| self.release_swap_entry(entry));
         let flags = &mut self.lrus.folios.flags[id];
         flags.clear(FolioFlags::SWAPCACHE);
         flags.set(if flags.order() > 0 {
@@ -178,6 +205,12 @@ impl Parts {
             unreachable!("the page of entry {entry} is not in memory");
         };
         self.lrus.memcgs.charge_swap(memcg, -1);
+        self.release_swap_entry(entry);
+    }
+
+    /// Frees an entry, and what zswap has of it.
+    fn release_swap_entry(&mut self, entry: SwapEntry) {
+        self.zswap_invalidate(entry);
         self.swap.release(entry);
     }
 

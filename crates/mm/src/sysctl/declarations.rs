@@ -338,9 +338,26 @@ pub const SETTINGS: &[Setting] = &[
         Subsystem::Kcompactd,
         "how scattered free memory may be before kcompactd compacts of its own accord",
     ),
+    switch("zswap.enabled", number!(zswap.enabled is on)).acts_on(
+        Subsystem::Swap,
+        "pages that are swapped out are compressed and kept in memory, as long as the pool has room (zswap)",
+    ),
+    integer("zswap.max_pool_percent", 0, 100, number!(zswap.max_pool_percent))
+        .unit(Unit::Percent)
+        .acts_on(Subsystem::Swap, "the most memory that zswap's pool takes, of all"),
+    integer("zswap.accept_threshold_percent", 0, 100, number!(zswap.accept_threshold_percent))
+        .unit(Unit::Percent)
+        .acts_on(
+            Subsystem::Swap,
+            "how full a pool that was full may be to take pages again, of the most; so far it is written back",
+        ),
+    switch("zswap.shrinker_enabled", number!(zswap.shrinker_enabled is on)).since("6.8", Known::Source).acts_on(
+        Subsystem::Swap,
+        "pages of zswap's pool go to the device where memory is short, not only where the pool is full",
+    ),
     switch("zswap_ever_enabled", number!(zswap_ever_enabled is on)).not_in_mainline().acts_on(
         Subsystem::Swap,
-        "zswap, itself not modelled, was on once and held nothing: no large folio comes back from swap as one",
+        "zswap was on once and holds nothing: no large folio comes back from swap as one",
     ),
     Setting::new(
         "transparent_hugepage/enabled",

@@ -4,6 +4,7 @@
 
 use crate::address_space::huge_memory::settings::ThpSettings;
 use crate::allocator::fault_injection::FaultAttr;
+use crate::zswap::policy::ZswapSettings;
 use machine::PageSize;
 
 /// Values of all settings.
@@ -55,6 +56,8 @@ pub struct Settings {
     pub hugepage_alloc_threads: u64,
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
+    /// `zswap.*`: pages in swap that are kept compressed in memory.
+    pub zswap: ZswapSettings,
     /// `zswap_ever_enabled`: zswap was on once and holds nothing.
     pub zswap_ever_enabled: bool,
     /// NUMA balancing.
@@ -98,6 +101,7 @@ impl Settings {
             boot_huge_pages: [0; 2],
             hugepage_alloc_threads: 0,
             tlb_single_page_flush_ceiling: 33,
+            zswap: ZswapSettings::default(),
             zswap_ever_enabled: false,
             numa: NumaSettings::default(),
             fail_page_alloc: FaultAttr::default(),

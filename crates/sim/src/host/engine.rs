@@ -882,7 +882,7 @@ impl<'s> Host<'s> {
         self.leave_process(system, cpu, thread);
         let now = system.machine.now(cpu);
         let memcg = self.processes[process].memcg;
-        let mm = system.mm.parts.create_mm(memcg);
+        let mm = self.programs[program].create_mm(system, memcg);
         let task = self.add_task(system, program, mm, now);
         let mapped = match self.programs[program].layout {
             Some(_) => ProcessLayout::map_executed(system, mm, |end| self.scheduler.chance(end)),

@@ -43,6 +43,9 @@ use workload::keys::{Bounds, CPUS, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
 /// Bounds of copies.
+/// Bytes of a page in zswap: one that takes more than a page does not compress.
+const COMPRESSED: Bounds =
+    Bounds::new(1.0, 65_535.0, "bytes; as many as a page has or more for one that does not compress");
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 
 workload::no_numbers!(PlacementKey);
@@ -129,6 +132,10 @@ workload::keys! {
         /// The cgroup that it is in; the root if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub parent: Option<String>,
+        /// Whether each copy of a program has one of its own, all alike and beside each other: the second copies of all programs in
+        /// it share the second one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub per_copy: bool,
         /// `memory.max` in MiB; no limit if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_mib: Option<u64> => MIB,
@@ -138,6 +145,12 @@ workload::keys! {
         /// `memory.swap.max` in MiB; no limit if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub swap_max_mib: Option<u64> => MIB.or_none(),
+        /// `memory.zswap.max` in MiB: what its compressed pages may take; no limit if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub zswap_max_mib: Option<u64> => MIB.or_none(),
+        /// `memory.zswap.writeback`: whether its pages may leave zswap for the swap device.
+        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        pub zswap_writeback: bool,
         /// `memory.low` in MiB.
         #[serde(default)]
         pub low_mib: u64 => MIB.or_none(),
@@ -184,12 +197,27 @@ workload::keys! {
         /// How many of it run, with random numbers of their own.
         #[serde(default = "one")]
         pub copies: u32 => COPIES,
+        /// What its pages compress to with zswap, in bytes: each page to one of these, all equally often. So ten numbers are the
+        /// tenths of a distribution. Of 4 KiB what the machine's zram leaves if absent.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub compressed_bytes: Vec<u16> => COMPRESSED,
         /// Virtual time at which it starts, in milliseconds.
         #[serde(default)]
         pub start_milliseconds: u64 => MILLISECONDS.or_none(),
+        /// Time over which its copies start, one after the other, in milliseconds; together if absent.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub start_spread_milliseconds: u64 => MILLISECONDS.or_none(),
         /// What it does.
         pub program: ProgramSpec,
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(is_on: &bool) -> bool {
+    *is_on
 }
 
 fn one() -> u32 {
@@ -228,8 +256,11 @@ impl HostPrograms {
                 return Err(WrongValue::new(format!("cgroups[{at}].name"), &cgroup.name, expected));
             }
             if let Some(parent) = &cgroup.parent {
-                find(earlier, parent)
-                    .map_err(|expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected))?;
+                let wrong = |expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected);
+                let parent = find(earlier, parent).map_err(wrong)?;
+                if earlier[parent].per_copy {
+                    return Err(wrong("a cgroup that is not one for each copy".into()));
+                }
             }
         }
         for (at, program) in self.programs.iter().enumerate() {
@@ -265,6 +296,9 @@ impl HostPrograms {
             return Ok(Target::Kernel(file, value));
         };
         let cgroup = find(&self.cgroups, name)?;
+        if self.cgroups[cgroup].per_copy {
+            return Err("a file of a cgroup that is not one for each copy, such as that of its parent".into());
+        }
         let file = MemcgFile::find(of_cgroup).ok_or_else(|| {
             format!("one of the files {} of a cgroup", MemcgFile::ALL.map(|(name, _)| name).join(", "))
         })?;
@@ -358,7 +392,9 @@ impl HostProgram {
             begins_on: None,
             begins_on_cpu: None,
             copies: 1,
+            compressed_bytes: Vec::new(),
             start_milliseconds: 0,
+            start_spread_milliseconds: 0,
             program,
         }
     }

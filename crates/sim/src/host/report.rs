@@ -83,6 +83,7 @@ pub(super) enum KernelWork {
     Kswapd,
     Kcompactd,
     Khugepaged,
+    Zswap,
     Writeback,
     /// Of a CPU that is idle otherwise.
     Interrupts,
@@ -90,7 +91,8 @@ pub(super) enum KernelWork {
 
 impl KernelWork {
     /// As results name it, in the order of the enum.
-    pub const NAMES: [&str; 5] = ["[kswapd]", "[kcompactd]", "[khugepaged]", "[writeback]", "[interrupts]"];
+    pub const NAMES: [&str; 6] =
+        ["[kswapd]", "[kcompactd]", "[khugepaged]", "[zswap-shrink]", "[writeback]", "[interrupts]"];
 }
 
 impl From<Daemon> for KernelWork {
@@ -100,6 +102,7 @@ impl From<Daemon> for KernelWork {
             Daemon::Kswapd(_) => KernelWork::Kswapd,
             Daemon::Kcompactd(_) => KernelWork::Kcompactd,
             Daemon::Khugepaged => KernelWork::Khugepaged,
+            Daemon::ZswapShrinker => KernelWork::Zswap,
         }
     }
 }
@@ -319,6 +322,8 @@ impl Samples {
             ("transactions", transactions),
             ("nr_file_pages", parts.page_cache.files().nr_folios()),
             ("swap_used_pages", parts.swap.used()),
+            ("zswap_pages", parts.zswap.pool_pages()),
+            ("zswapped_pages", parts.zswap.stored_pages()),
             ("nr_dirty", parts.page_cache.nr_dirty()),
             ("nr_writeback", parts.page_cache.nr_writeback()),
             counter(Event::WorkingsetRefaultFile),
@@ -392,7 +397,12 @@ pub(super) fn set_paging(outcome: &mut Outcome, system: &System) {
     outcome.set(metric::SWAP_TOTAL, mib(swap.free() + swap.used()));
     outcome.set(metric::SWAP_USED, mib(swap.used()));
     outcome.set(metric::SWAP_FREE, mib(swap.free()));
+    outcome.set(metric::ZSWAP, mib(mm.parts.zswap.pool_pages()));
+    outcome.set(metric::ZSWAPPED, mib(mm.parts.zswap.stored_pages()));
     for (metric, event) in [
+        (metric::ZSWPIN, Event::Zswpin),
+        (metric::ZSWPOUT, Event::Zswpout),
+        (metric::ZSWPWB, Event::Zswpwb),
         (metric::WORKINGSET_REFAULT_FILE, Event::WorkingsetRefaultFile),
         (metric::WORKINGSET_REFAULT_ANON, Event::WorkingsetRefaultAnon),
         (metric::WORKINGSET_ACTIVATE_FILE, Event::WorkingsetActivateFile),

@@ -1,7 +1,7 @@
 //! The processes, threads, files and memory of a host's programs at their start.
 
 use super::layout::{self, ProcessLayout};
-use super::{HostProgram, HostPrograms};
+use super::{Cgroup, HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
 use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
@@ -185,6 +185,8 @@ pub(super) struct Running {
     pub mems_allowed: Option<Nodes>,
     /// What its processes map besides their areas.
     pub layout: Option<ProcessLayout>,
+    /// What its pages compress to ([`HostProgram::compressed_bytes`]).
+    compressed_bytes: Vec<u16>,
     /// Where its threads may run.
     allowed: Option<CpuSet>,
     /// Where the first thread of a process runs first.
@@ -192,13 +194,17 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// A program of a system that has booted by `booted`; without one, the operator.
+    /// A copy of a program, of a system that has booted by `booted`; without one, the operator.
     fn new(
         booted: Time,
         generator: Program,
         files: Vec<OpenFiles>,
-        program: Option<&HostProgram>,
+        program: Option<(&HostProgram, u32)>,
     ) -> Running {
+        let start = program.map_or(0, |(of, copy)| {
+            of.start_milliseconds + of.start_spread_milliseconds * u64::from(copy) / u64::from(of.copies)
+        });
+        let program = program.map(|(program, _)| program);
         let node = |of: fn(&HostProgram) -> Option<u8>| program.and_then(of).map(Node);
         let begins_on = node(|program| program.begins_on).map(CpuSet::Of);
         let on_cpu = program.and_then(|program| program.begins_on_cpu).map(|cpu| CpuSet::Only(Cpu(cpu)));
@@ -207,14 +213,22 @@ impl Running {
             generator,
             files,
             first_process: 0,
-            start: booted + program.map_or(Time::ZERO, |of| super::milliseconds(of.start_milliseconds)),
+            start: booted + super::milliseconds(start),
             to_begin: 0,
             memory_node: node(|program| program.memory_node),
             mems_allowed: (!mems.is_empty()).then(|| Nodes::of_all(mems)),
             layout: program.and_then(|program| program.layout),
+            compressed_bytes: program.map_or_else(Vec::new, |program| program.compressed_bytes.clone()),
             allowed: node(|program| program.cpu_node).map(CpuSet::Of),
             begins_on: on_cpu.or(begins_on),
         }
+    }
+
+    /// Creates an address space of it.
+    pub fn create_mm(&self, system: &mut System, memcg: Memcg) -> MmId {
+        let mm = system.mm.parts.create_mm(memcg);
+        system.mm.parts.address_spaces.set_compressed_bytes(mm, self.compressed_bytes.clone());
+        mm
     }
 }
 
@@ -223,7 +237,7 @@ pub(super) struct Beginnings {
     pub programs: Vec<Running>,
     pub processes: Vec<Process>,
     pub threads: Vec<Thread>,
-    /// By the number of the cgroup.
+    /// By the number of the cgroup; that of the first copies, where each has its own.
     pub memcgs: Vec<Memcg>,
     pub pids: Pids,
 }
@@ -247,7 +261,7 @@ impl Beginnings {
         scheduler: &mut Scheduler,
     ) -> Result<Beginnings, RunError> {
         let booted = system.latest();
-        let memcgs = create_memcgs(system, spec);
+        let mut memcgs = create_memcgs(system, spec);
         let mut all = Beginnings {
             programs: Vec::new(),
             processes: Vec::new(),
@@ -256,31 +270,39 @@ impl Beginnings {
             pids: Pids(DAEMONS),
         };
         for (at, program) in spec.programs.iter().enumerate() {
-            let memcg_of = |name| spec.cgroup(name).map_or(Memcg::ROOT, |place| memcgs[place]);
-            let own: Vec<Memcg> = match program.cgroups.is_empty() {
-                true => vec![memcg_of(program.cgroup.as_ref())],
-                false => program.cgroups.iter().map(|name| memcg_of(Some(name))).collect(),
-            };
-            for copy in 0..u64::from(program.copies) {
+            for copy in 0..program.copies {
+                let mut memcg_of = |name| match spec.cgroup(name) {
+                    Some(place) => memcg_of_copy(system, &spec.cgroups[place], &mut memcgs[place], copy),
+                    None => Memcg::ROOT,
+                };
+                let own: Vec<Memcg> = match program.cgroups.is_empty() {
+                    true => vec![memcg_of(program.cgroup.as_ref())],
+                    false => program.cgroups.iter().map(|name| memcg_of(Some(name))).collect(),
+                };
                 let stream = (all.programs.len() as u64) << 32;
                 let cpus = system.machine.topology.cpus();
                 let generator = program
                     .program
-                    .start(cpus, boot.seed + copy, |thread| {
+                    .start(cpus, boot.seed + u64::from(copy), |thread| {
                         boot.stream(crate::random::Stream::Demand, stream | thread)
                     })
                     .map_err(|wrong| {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
                 let files = open_files(system, spec.large_folios, generator.layout());
-                all.add(system, scheduler, Running::new(booted, generator, files, Some(program)), &own);
+                all.add(
+                    system,
+                    scheduler,
+                    Running::new(booted, generator, files, Some((program, copy))),
+                    &own,
+                );
             }
         }
         if !spec.events.is_empty() {
             let generator = Program::of_writes(spec.events.iter().map(|event| event.milliseconds));
             all.add(system, scheduler, Running::new(booted, generator, Vec::new(), None), &[Memcg::ROOT]);
         }
-        all.memcgs = memcgs;
+        all.memcgs = memcgs.into_iter().map(|copies| copies[0]).collect();
         Ok(all)
     }
 
@@ -323,7 +345,7 @@ impl Beginnings {
     fn add_process(&mut self, system: &mut System, memcg: Memcg, of_kernel: bool) {
         let program = self.programs.len() - 1;
         let running = &self.programs[program];
-        let mm = system.mm.parts.create_mm(memcg);
+        let mm = running.create_mm(system, memcg);
         let pid = self.pids.next();
         let first = system.mm.enter(&mut system.machine, Cpu(0)).add_task(running.start, mm, pid, None);
         system.mm.parts.numa.set_mems_allowed(first, running.mems_allowed);
@@ -453,21 +475,36 @@ fn open_files(system: &mut System, large_folios: bool, layout: &Layout) -> Vec<O
     layout.files.iter().map(file).collect()
 }
 
-/// Creates the memory cgroups, each below its parent.
-fn create_memcgs(system: &mut System, spec: &HostPrograms) -> Vec<Memcg> {
-    let page_size = system.mm.parts.allocator.page_size();
-    let mut memcgs: Vec<Memcg> = Vec::new();
+/// Creates the memory cgroups, each below its parent: those of the first copies, where each copy has its own.
+fn create_memcgs(system: &mut System, spec: &HostPrograms) -> Vec<Vec<Memcg>> {
+    let mut memcgs: Vec<Vec<Memcg>> = Vec::new();
     for cgroup in &spec.cgroups {
-        let place = spec.cgroup(cgroup.parent.as_ref());
-        let memcg = system.mm.parts.lrus.create_memcg(place.map_or(Memcg::ROOT, |place| memcgs[place]));
-        let limits = system.mm.parts.lrus.memcg_mut(memcg);
-        limits.max = cgroup.max_mib.map_or(limits.max, |mib| page_size.pages_of_mib(mib));
-        limits.high = cgroup.high_mib.map_or(limits.high, |mib| page_size.pages_of_mib(mib));
-        limits.swap_max = cgroup.swap_max_mib.map_or(limits.swap_max, |mib| page_size.pages_of_mib(mib));
-        limits.low = page_size.pages_of_mib(cgroup.low_mib);
-        limits.min = page_size.pages_of_mib(cgroup.min_mib);
-        limits.oom_group = cgroup.oom_group;
-        memcgs.push(memcg);
+        let parent = spec.cgroup(cgroup.parent.as_ref()).map_or(Memcg::ROOT, |place| memcgs[place][0]);
+        memcgs.push(vec![create_memcg(system, cgroup, parent)]);
     }
     memcgs
+}
+
+/// The memory cgroup that a copy of a program is in; `copies` are those that there are.
+fn memcg_of_copy(system: &mut System, cgroup: &Cgroup, copies: &mut Vec<Memcg>, copy: u32) -> Memcg {
+    let parent = system.mm.parts.lrus.memcg(copies[0]).parent.unwrap_or(Memcg::ROOT);
+    while cgroup.per_copy && copies.len() <= copy as usize {
+        copies.push(create_memcg(system, cgroup, parent));
+    }
+    copies[if cgroup.per_copy { copy as usize } else { 0 }]
+}
+
+fn create_memcg(system: &mut System, cgroup: &Cgroup, parent: Memcg) -> Memcg {
+    let page_size = system.mm.parts.allocator.page_size();
+    let memcg = system.mm.parts.lrus.create_memcg(parent);
+    let limits = system.mm.parts.lrus.memcg_mut(memcg);
+    limits.max = cgroup.max_mib.map_or(limits.max, |mib| page_size.pages_of_mib(mib));
+    limits.high = cgroup.high_mib.map_or(limits.high, |mib| page_size.pages_of_mib(mib));
+    limits.swap_max = cgroup.swap_max_mib.map_or(limits.swap_max, |mib| page_size.pages_of_mib(mib));
+    limits.zswap_max = cgroup.zswap_max_mib.map_or(limits.zswap_max, |mib| page_size.pages_of_mib(mib));
+    limits.zswap_writeback = cgroup.zswap_writeback;
+    limits.low = page_size.pages_of_mib(cgroup.low_mib);
+    limits.min = page_size.pages_of_mib(cgroup.min_mib);
+    limits.oom_group = cgroup.oom_group;
+    memcg
 }

@@ -288,6 +288,13 @@ pub enum SwapInPath {
     ThroughCache,
 }
 
+impl SwapInPath {
+    /// Whether the page stays in the swap cache, with its swap entry.
+    pub fn is_through_cache(self) -> bool {
+        matches!(self, SwapInPath::Readahead | SwapInPath::ThroughCache)
+    }
+}
+
 /// How a page is swapped in (`do_swap_page`) from a device that reads synchronously or not (`synchronous`),
 /// if `users` PTEs hold its swap entry. There is no readahead from synchronous devices, before 7.0 unless the
 /// page is shared.
@@ -331,7 +338,7 @@ pub fn after_failure(f: &FolioFeatures, orders: Orders, order: u8, failure: Fail
 pub fn effort(f: &FolioFeatures, thp: &ThpSettings, vma: &VmaState) -> Effort {
     let advised = vma.is_advised();
     if f.gfp == FolioGfp::Ordinary {
-        return Effort { direct: true, wakes: true, no_retry: true };
+        return Effort { no_retry: true, ..Effort::ORDINARY };
     }
     match thp.defrag {
         Defrag::Always => Effort { direct: true, no_retry: !advised, ..Effort::LIGHT },

@@ -61,7 +61,7 @@ statistics! {
     Swpout = "swpout" since V6_10,
     /// Folios of the size split before swap-out because swap had no room for them in one piece.
     SwpoutFallback = "swpout_fallback" since V6_10,
-    /// Folios of the size written to zswap: none, as zswap is not modelled.
+    /// Folios of the size stored in zswap.
     Zswpout = "zswpout" since V6_13,
     /// Folios of the size swapped in whole.
     Swpin = "swpin" since V6_13,

@@ -48,7 +48,8 @@ impl FolioDecisions {
 }
 
 fn effort_of(gfp: u32) -> Effort {
-    Effort { direct: gfp & DIRECT != 0, wakes: gfp & WAKES != 0, no_retry: gfp & NO_RETRY != 0 }
+    let (direct, wakes, no_retry) = (gfp & DIRECT != 0, gfp & WAKES != 0, gfp & NO_RETRY != 0);
+    Effort { direct, wakes, no_retry, ..Effort::LIGHT }
 }
 
 /// What a tree's functions read of settings and of a VMA.
@@ -197,7 +198,7 @@ mod tests {
     fn a_trees_function_is_asked_again_after_each_failure() {
         let mut asked = fault();
         assert_eq!(ask(from_four, &mut asked, None), Some(4));
-        assert_eq!(effort_of(asked.gfp), Effort { direct: true, wakes: false, no_retry: true });
+        assert_eq!(effort_of(asked.gfp), Effort { direct: true, no_retry: true, ..Effort::LIGHT });
         assert_eq!(ask(from_four, &mut asked, Some((4, Failure::NoBlock))), Some(3));
         assert_eq!(ask(from_four, &mut asked, Some((3, Failure::NoRoom))), Some(2));
         asked.no_block |= 0b110;

@@ -1,7 +1,7 @@
 //! Writes to the files of a memory cgroup: limits, which reclaim what exceeds them, and `memory.reclaim`.
 //!
 //! ```text
-//!   memory.low, min, swap.max     the new value, nothing else
+//!   memory.low, min, swap.max, zswap.max, zswap.writeback     the new value, nothing else
 //!   memory.high                   reclaim down to it, until reclaim finds nothing any more
 //!   memory.max                    the same, then the OOM killer
 //!   memory.reclaim                reclaim as much, in batches (policy in mm::vmscan); EAGAIN if it finds nothing any more
@@ -24,17 +24,22 @@ pub enum MemcgFile {
     Low,
     Min,
     SwapMax,
+    ZswapMax,
+    /// `memory.zswap.writeback`, 0 or 1.
+    ZswapWriteback,
     Reclaim,
 }
 
 impl MemcgFile {
     /// All of them with their names.
-    pub const ALL: [(&'static str, MemcgFile); 6] = [
+    pub const ALL: [(&'static str, MemcgFile); 8] = [
         ("memory.max", MemcgFile::Max),
         ("memory.high", MemcgFile::High),
         ("memory.low", MemcgFile::Low),
         ("memory.min", MemcgFile::Min),
         ("memory.swap.max", MemcgFile::SwapMax),
+        ("memory.zswap.max", MemcgFile::ZswapMax),
+        ("memory.zswap.writeback", MemcgFile::ZswapWriteback),
         ("memory.reclaim", MemcgFile::Reclaim),
     ];
 
@@ -43,12 +48,16 @@ impl MemcgFile {
         MemcgFile::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file)
     }
 
-    /// Bytes of a value such as `512M`, or of `max` for limits; `None` if it is neither.
+    /// Bytes of a value such as `512M`, or of `max` for limits; `None` if it is neither. A switch is 0 or 1.
     pub fn bytes(self, value: &str) -> Option<u64> {
-        if value == "max" && self != MemcgFile::Reclaim {
-            return Some(UNLIMITED);
+        match self {
+            MemcgFile::ZswapWriteback => {
+                ["0", "1"].iter().position(|word| *word == value).map(|on| on as u64)
+            }
+            MemcgFile::Reclaim => memparse(value),
+            _ if value == "max" => Some(UNLIMITED),
+            _ => memparse(value),
         }
-        memparse(value)
     }
 }
 
@@ -87,6 +96,8 @@ impl Kernel<'_> {
             MemcgFile::Low => group.low = pages,
             MemcgFile::Min => group.min = pages,
             MemcgFile::SwapMax => group.swap_max = pages,
+            MemcgFile::ZswapMax => group.zswap_max = pages,
+            MemcgFile::ZswapWriteback => group.zswap_writeback = bytes != 0,
             MemcgFile::Reclaim => {}
         }
         MemcgWrite { memcg, file, pages, reclaimed: 0, retries: MAX_RECLAIM_RETRIES, drained: false }
@@ -95,9 +106,9 @@ impl Kernel<'_> {
     /// Goes on with a write.
     pub fn step_memcg_write(&mut self, write: &mut MemcgWrite) -> MemcgStep {
         match write.file {
-            MemcgFile::Low | MemcgFile::Min | MemcgFile::SwapMax => MemcgStep::Done,
             MemcgFile::High | MemcgFile::Max => self.step_limit(write),
             MemcgFile::Reclaim => self.step_reclaim(write),
+            _ => MemcgStep::Done,
         }
     }
 
@@ -156,6 +167,10 @@ mod tests {
             assert_eq!(MemcgFile::High.bytes(wrong), None, "{wrong}");
         }
         assert_eq!(MemcgFile::Reclaim.bytes("max"), None);
+        assert_eq!(
+            ["0", "1", "2", "max"].map(|value| MemcgFile::ZswapWriteback.bytes(value)),
+            [Some(0), Some(1), None, None]
+        );
         assert_eq!(MemcgFile::find("memory.high"), Some(MemcgFile::High));
         assert_eq!(MemcgFile::find("memory.current"), None);
     }

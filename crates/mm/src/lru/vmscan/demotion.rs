@@ -46,7 +46,7 @@ impl Kernel<'_> {
                 continue;
             }
             let order = self.parts.lrus.folios.flags[id].order();
-            let effort = Effort { direct: false, wakes: true, no_retry: true };
+            let effort = Effort { wakes: true, no_retry: true, ..Effort::LIGHT };
             let request =
                 Request { effort, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
             let Some(pages) = self.alloc(&request) else {

@@ -170,6 +170,10 @@ impl Kernel<'_> {
                 continue;
             }
             self.parts.lrus.memcgs.get_mut(full).max_events += 1;
+            if effort.memalloc {
+                self.parts.lrus.memcgs.force_charge(memcg, pages);
+                return Ok(());
+            }
             if !effort.direct {
                 return Err(OutOfMemory);
             }
@@ -304,6 +308,7 @@ impl Kernel<'_> {
     pub(crate) fn shrink_slab(&mut self, memcg: Memcg, node: Node, priority: u8) {
         let lruvec = self.parts.lrus.lruvec_of(memcg, node);
         self.shrink_deferred_splits(lruvec, priority);
+        self.shrink_zswap(lruvec, priority);
         if memcg == Memcg::ROOT {
             self.shrink_huge_zero_folio(priority);
         }
@@ -527,7 +532,7 @@ impl Parts {
     }
 
     /// Panics if an invariant of folios does not hold, of those that hold between calls. Returns the number
-    /// of pages in folios.
+    /// of pages in folios and in the pool of zswap.
     pub(crate) fn validate_folios(&self, features: &Features, settings: &Settings) -> u64 {
         let mut census = Census::new(&self.lrus.folios, self.lrus.lruvecs.len());
         self.lrus.validate_batches(&mut census);
@@ -549,7 +554,9 @@ impl Parts {
         let swap = self.validate_swap(&census, &users);
         let memory: Vec<u64> =
             census.of_lruvec.chunks(self.allocator.nodes()).map(|nodes| nodes.iter().sum()).collect();
-        self.lrus.memcgs.validate(&memory, &swap);
-        memory.iter().sum()
+        let (compressed, pool) = self.validate_zswap();
+        let charged: Vec<u64> = memory.iter().zip(compressed).map(|(folios, zswap)| folios + zswap).collect();
+        self.lrus.memcgs.validate(&charged, &swap);
+        memory.iter().sum::<u64>() + pool
     }
 }

@@ -15,7 +15,7 @@
 pub mod policy;
 
 use super::{Slot, SwapEntry};
-use crate::address_space::huge_memory::policy::window;
+use crate::address_space::huge_memory::policy::{SwapInPath, window};
 use crate::address_space::memory::Fault;
 use crate::allocator::request::OutOfMemory;
 use crate::counters::Event;
@@ -78,7 +78,10 @@ impl Kernel<'_> {
         by: AddedBy,
     ) -> Result<FolioId, OutOfMemory> {
         let id = self.alloc_folio(memcg, FolioFlags::SWAPBACKED)?;
-        self.fill_from_swap(id, entry, by);
+        if let Some(cached) = self.swapped_in_meanwhile(id, entry) {
+            return Ok(cached);
+        }
+        self.fill_from_swap(id, entry, by, SwapInPath::Readahead);
         self.parts.add_to_swap_cache(entry..entry + 1, id);
         self.folio_add_lru(id, by);
         Ok(id)

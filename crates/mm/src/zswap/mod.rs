@@ -1,0 +1,248 @@
+//! zswap: pages that are swapped out are kept compressed in memory, in front of the swap device.
+//!
+//! ```text
+//!   reclaim ─► swap entry ─► does zswap take it? ─ yes ─► compressed, in a zspage of its size class (zsmalloc)
+//!                                │ no                           │ oldest first: the pool is full, a memory cgroup is at
+//!                                ▼                              ▼ memory.zswap.max, or the shrinker runs
+//!                           swap device ◄───────────────── decompressed into the swap cache, written
+//!
+//!   fault ─► in the swap cache? ─ no ─► in zswap? ─ yes ─► decompressed: no device, no wait
+//! ```
+//!
+//! What a page compresses to is a property of the program ([`AddressSpace::compressed_bytes`]), what that costs one of the machine
+//! ([`Compressor`]). The pool takes page frames, and what it holds is charged to the page's memory cgroup by the byte.
+//!
+//! [`policy`] decides, `zsmalloc` packs, `store` takes pages in and gives them back, `writeback` moves them to the device. Not
+//! modelled: other pools than zsmalloc (6.1 has zbud by default), several pools after a change of compressor, slabs for entries, and
+//! locks. In the kernel: mm/zswap.c.
+//!
+//! [`AddressSpace::compressed_bytes`]: crate::address_space::AddressSpace::compressed_bytes
+
+pub mod policy;
+mod store;
+mod writeback;
+mod zsmalloc;
+
+use crate::address_space::{MmId, Vpn};
+use crate::allocator::page::Pfn;
+use crate::kernel::Parts;
+use crate::lru::folio::{FolioId, LruvecId};
+use crate::lru::memcontrol::Memcg;
+use crate::swapfile::SwapEntry;
+use machine::{PageSize, Time};
+use std::collections::BTreeMap;
+pub use writeback::ShrinkWork;
+use zsmalloc::{Zsmalloc, ZspageId};
+
+/// What compression takes on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compressor {
+    /// CPU time to compress 4 KiB and store them.
+    pub compress: Time,
+    /// CPU time to look up 4 KiB and decompress them.
+    pub decompress: Time,
+    /// Bytes that 4 KiB of programs compress to which do not say it themselves.
+    pub bytes: u64,
+}
+
+/// Bytes that a page compresses to in which only a word is not zero: with lzo, 109 bytes are what 64 random ones come to.
+const BYTES_OF_ZEROES: u16 = 48;
+
+/// A compressed page (`struct zswap_entry`).
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Bytes that it takes; none for a page of zeroes, which kernels without a zeromap note here.
+    length: u16,
+    zspage: Option<ZspageId>,
+    /// Whose list it is on.
+    lruvec: LruvecId,
+    /// Its place there.
+    turn: u64,
+    /// It is passed over once.
+    referenced: bool,
+}
+
+/// Entries of a memory cgroup on a node, and what the shrinker knows of them.
+#[derive(Clone, Debug, Default)]
+struct List {
+    /// By turn, the oldest first.
+    entries: BTreeMap<u64, SwapEntry>,
+    /// Entries that the shrinker spares (`nr_disk_swapins`, `nr_zswap_protected`).
+    protected: u64,
+    /// Scan work that it has deferred (`nr_deferred`).
+    deferred: u64,
+}
+
+/// The pool of compressed pages, and who is written back first.
+#[derive(Clone, Debug)]
+pub struct Zswap {
+    page_bytes: u64,
+    compressor: Option<Compressor>,
+    /// Indexed by swap entry.
+    entries: Vec<Option<Entry>>,
+    /// Bytes that the page of each swap entry compresses to, as of its last swap-out.
+    lengths: Vec<u16>,
+    pool: Zsmalloc,
+    /// Indexed by lruvec.
+    lists: Vec<List>,
+    turns: u64,
+    /// Pages in the pool (`zswap_stored_pages`).
+    stored: u64,
+    /// The pool was full when last asked, and has not yet come down to where it takes pages again.
+    is_full: bool,
+    /// Somebody has asked to write it back (`queue_work` of `zswap_shrink_work`).
+    wants_shrinking: bool,
+    /// Memory cgroups that the worker has still to come to, the next one last; `None` ends the pass.
+    pass: Vec<Option<Memcg>>,
+    /// How many pages all zones manage (`totalram_pages`).
+    managed: u64,
+    /// Frames of zspages that became empty where nothing can be freed.
+    emptied: Vec<Pfn>,
+    was_enabled: bool,
+}
+
+impl Zswap {
+    /// Nothing is stored.
+    pub(crate) fn new(page_size: PageSize, managed: u64) -> Zswap {
+        Zswap {
+            page_bytes: page_size.bytes(),
+            compressor: None,
+            entries: Vec::new(),
+            lengths: Vec::new(),
+            pool: Zsmalloc::new(page_size.bytes()),
+            lists: Vec::new(),
+            turns: 0,
+            stored: 0,
+            is_full: false,
+            wants_shrinking: false,
+            pass: Vec::new(),
+            managed,
+            emptied: Vec::new(),
+            was_enabled: false,
+        }
+    }
+
+    /// Sets what compression takes; without, nothing is stored.
+    pub fn set_compressor(&mut self, compressor: Compressor) {
+        self.compressor = Some(compressor);
+    }
+
+    /// Pages of memory that the pool takes (`zswap_total_pages`, `Zswap` of /proc/meminfo).
+    pub fn pool_pages(&self) -> u64 {
+        self.pool.pages()
+    }
+
+    /// Pages stored in it (`Zswapped`).
+    pub fn stored_pages(&self) -> u64 {
+        self.stored
+    }
+
+    /// Whether it has ever been on: then large folios do not come back from swap whole (`zswap_never_enabled`).
+    pub(crate) fn was_enabled(&self) -> bool {
+        self.was_enabled
+    }
+
+    /// Whether pages wait to be written back because the pool is full; takes the request.
+    pub fn take_shrink_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_shrinking)
+    }
+
+    fn entry(&self, entry: SwapEntry) -> Option<&Entry> {
+        self.entries.get(entry as usize)?.as_ref()
+    }
+
+    fn list_mut(&mut self, lruvec: LruvecId) -> &mut List {
+        let index = usize::from(lruvec.0);
+        if self.lists.len() <= index {
+            self.lists.resize(index + 1, List::default());
+        }
+        &mut self.lists[index]
+    }
+
+    /// Moves an entry to the end of its list, or puts it there (`list_lru_add`, `LRU_ROTATE`).
+    fn rotate(&mut self, swap: SwapEntry) {
+        self.turns += 1;
+        let turn = self.turns;
+        let Some(entry) = self.entries[swap as usize].as_mut() else { return };
+        let (lruvec, before) = (entry.lruvec, std::mem::replace(&mut entry.turn, turn));
+        let list = self.list_mut(lruvec);
+        list.entries.remove(&before);
+        list.entries.insert(turn, swap);
+    }
+
+    /// Notes what the pages of a folio compress to which gets swap entries from `first` on.
+    pub(crate) fn note_lengths(&mut self, first: SwapEntry, lengths: Vec<u16>) {
+        for (swap, length) in (first as usize..).zip(lengths) {
+            if self.lengths.len() <= swap {
+                self.lengths.resize(swap + 1, 0);
+            }
+            self.lengths[swap] = length;
+        }
+    }
+}
+
+/// A number that a page always has and that is unlike those of its neighbours (the finaliser of SplitMix64).
+fn scatter(mm: MmId, page: Vpn) -> u64 {
+    let mut bits = (mm.index() as u64) << 44 ^ page;
+    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+        bits = (bits ^ bits >> 29).wrapping_mul(factor);
+    }
+    bits ^ bits >> 32
+}
+
+impl Parts {
+    /// What each page of a mapped folio compresses to; nothing if it is all zeroes.
+    pub(crate) fn compressed_lengths(&self, id: FolioId) -> Vec<u16> {
+        let tables = &self.address_spaces.page_tables;
+        let pages = self.lrus.folios.flags[id].nr_pages() as usize;
+        let number = tables.at_slot(self.lrus.folios[id].slot);
+        let table = &tables[number.table()];
+        let place = number.place() / pages * pages;
+        let default = self.zswap.compressor.map_or(0, |compressor| compressor.bytes as u16);
+        let lengths = &self.address_spaces.mm(table.mm).compressed_bytes;
+        let length = |place: usize| {
+            if table.untouched(place..place + 1, id) > 0 {
+                return 0;
+            }
+            match lengths.len() {
+                0 => default,
+                count => lengths[(scatter(table.mm, table.first + place as u64) % count as u64) as usize],
+            }
+        };
+        (place..place + pages).map(length).collect()
+    }
+
+    /// Panics unless lists, pool and stored pages agree. Returns the pages charged to each memory cgroup, and those of the pool.
+    pub(crate) fn validate_zswap(&self) -> (Vec<u64>, u64) {
+        let mut bytes = vec![0; self.lrus.memcgs.len()];
+        let (mut stored, mut objects, mut listed) = (0, 0, 0);
+        for (swap, entry) in (0..).zip(&self.zswap.entries) {
+            let Some(entry) = entry else { continue };
+            let memcg = self.lrus.lruvecs[entry.lruvec].memcg;
+            bytes[memcg.index()] += u64::from(entry.length);
+            stored += 1;
+            objects += u64::from(entry.zspage.is_some());
+            if entry.zspage.is_some() {
+                listed += 1;
+                assert_eq!(
+                    self.zswap.lists[usize::from(entry.lruvec.0)].entries.get(&entry.turn),
+                    Some(&swap)
+                );
+            }
+            assert!(self.swap.is_used(swap), "swap entry {swap} is in zswap");
+        }
+        let lists: usize = self.zswap.lists.iter().map(|list| list.entries.len()).sum();
+        assert_eq!((lists, stored), (listed, self.zswap.stored), "entries on lists, and stored");
+        self.zswap.pool.validate(objects);
+        let page = self.zswap.page_bytes;
+        let charged = bytes.iter().map(|bytes: &u64| bytes.div_ceil(page)).collect();
+        for memcg in (0..bytes.len()).rev() {
+            let group = self.lrus.memcgs.get(Memcg(memcg as u16));
+            assert_eq!(group.zswap_bytes, bytes[memcg], "zswap of group {memcg}");
+            if let Some(parent) = group.parent {
+                bytes[parent.index()] += bytes[memcg];
+            }
+        }
+        (charged, self.zswap.pool.pages() + self.zswap.emptied.len() as u64)
+    }
+}
