@@ -55,6 +55,10 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("queue/read_ahead_kb", &["0", "128", "4096"]),
     ("queue/wbt_lat_usec", &["0", "2000"]),
     ("swap/vma_ra_enabled", &["0", "1"]),
+    ("zswap.enabled", &["0", "1", "1"]),
+    ("zswap.max_pool_percent", &["0", "1", "4", "30"]),
+    ("zswap.accept_threshold_percent", &["0", "50", "90", "100"]),
+    ("zswap.shrinker_enabled", &["0", "1"]),
     ("lru_gen/enabled", &["0", "1", "7"]),
     ("lru_gen/min_ttl_ms", &["0", "100"]),
     ("fail_page_alloc/ppm", &["200000"]),
@@ -68,6 +72,8 @@ const LIVELY: &[(&str, &str)] = &[
     ("numa_balancing/scan_period_min_ms", "4"),
     ("transparent_hugepage/enabled", "always"),
     ("transparent_hugepage/khugepaged/scan_sleep_millisecs", "2"),
+    ("zswap.enabled", "1"),
+    ("zswap.max_pool_percent", "1"),
 ];
 
 /// What an operator may write besides settings and files of cgroups.
@@ -78,9 +84,12 @@ const POOL_FILES: &[&str] =
 #[derive(Clone, Debug)]
 struct Cgroup {
     parent: Option<usize>,
+    per_copy: bool,
     max: Option<u64>,
     high: Option<u64>,
     swap_max: Option<u64>,
+    zswap_max: Option<u64>,
+    zswap_writeback: bool,
     low: u64,
     min: u64,
     oom_group: bool,
@@ -95,8 +104,10 @@ struct Program {
     begins_on_cpu: Option<usize>,
     mems_allowed: Option<usize>,
     layout: Option<&'static str>,
+    compressed: &'static [u16],
     copies: u32,
     start: u64,
+    spread: u64,
     /// The table `program`, as a scenario has it.
     keys: String,
 }
@@ -131,16 +142,11 @@ fn setting() -> impl Strategy<Value = (&'static str, &'static str)> {
 fn cgroup() -> impl Strategy<Value = Cgroup> {
     let limit = || prop::option::of(8..200u64);
     let low = || prop_oneof![3 => Just(0), 1 => 1..100u64];
-    let swap_max = prop::option::of(0..100u64);
-    (prop::option::of(0..3usize), limit(), limit(), swap_max, low(), low(), any::<bool>()).prop_map(
-        |(parent, max, high, swap_max, low, min, oom_group)| Cgroup {
-            parent,
-            max,
-            high,
-            swap_max,
-            low,
-            min,
-            oom_group,
+    let of_swap = (prop::option::of(0..100u64), prop::option::of(0..20u64), any::<bool>());
+    let place = (prop::option::of(0..3usize), any::<bool>());
+    (place, limit(), limit(), of_swap, low(), low(), any::<bool>()).prop_map(
+        |((parent, per_copy), max, high, (swap_max, zswap_max, zswap_writeback), low, min, oom_group)| {
+            Cgroup { parent, per_copy, max, high, swap_max, zswap_max, zswap_writeback, low, min, oom_group }
         },
     )
 }
@@ -244,13 +250,18 @@ fn program_keys() -> impl Strategy<Value = String> {
             )
         },
     );
-    let service = (1..5u32, 100..20_000u64, 1..300u64, 0..200u32).prop_map(|(threads, rate, work, pages)| {
-        let (rate, work, spread) = (figure(rate), figure(work), figure(1));
-        format!(
-            "kind = \"service\", threads = {threads}, requests_per_second = {rate}, work_us = {work}, work_spread = {spread}, \
-             pages = {pages}"
-        )
-    });
+    let memory = (0..60u64, 0..60u64, prop::option::of(1..50u64));
+    let service = (1..5u32, 100..20_000u64, 1..300u64, 0..200u32, memory).prop_map(
+        |(threads, rate, work, pages, (mib, used, requests))| {
+            let (rate, work, spread) = (figure(rate), figure(work), figure(1));
+            let ends = requests.map_or(String::new(), |requests| format!(", requests = {requests}"));
+            format!(
+                "kind = \"service\", threads = {threads}, requests_per_second = {rate}, work_us = {work}, work_spread = {spread}, \
+                 pages = {pages}, memory_mib = {mib}, used_mib = {}{ends}",
+                used.min(mib)
+            )
+        },
+    );
     let recording = prop::sample::select(vec!["jvm", "redis", "kernel-build"]);
     let recorded = (recording, 1..4u64, 1..20u64).prop_map(|(recording, rounds, tenths)| {
         let (runs, walks) = (figure(1), figure(2));
@@ -267,25 +278,25 @@ fn program_keys() -> impl Strategy<Value = String> {
         (1..4u32, 1..40u32)
             .prop_map(|(tasks, mib)| format!("kind = \"page-faults\", tasks = {tasks}, mib = {mib}")),
         apps,
-        service,
         recorded,
     ];
     prop_oneof![
         4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,
-        1 => background
+        1 => service, 1 => background
     ]
 }
 
 fn program() -> impl Strategy<Value = Program> {
     let node = || prop_oneof![3 => Just(None), 1 => (0..2usize).prop_map(Some)];
-    let start = prop_oneof![2 => Just(0), 1 => 0..100u64];
+    let start = (prop_oneof![2 => Just(0), 1 => 0..100u64], prop_oneof![2 => Just(0), 1 => 0..200u64]);
     let layout = prop_oneof![
         2 => Just(None), 1 => Just(Some("from_libraries")), 1 => Just(Some("fixed_areas"))
     ];
-    let begins = (node(), prop::option::weighted(0.2, 0..64usize), node(), layout);
-    (prop::option::of(0..3usize), node(), node(), begins, 1..3u32, start, program_keys()).prop_map(
-        |(cgroup, cpu_node, memory_node, begins, copies, start, keys)| {
-            let (begins_on, begins_on_cpu, mems_allowed, layout) = begins;
+    let compressed = prop::sample::select(vec![&[][..], &[1], &[300, 1500, 4096], &[40_000, 3900]]);
+    let begins = (node(), prop::option::weighted(0.2, 0..64usize), node(), layout, compressed);
+    (prop::option::of(0..3usize), node(), node(), begins, 1..4u32, start, program_keys()).prop_map(
+        |(cgroup, cpu_node, memory_node, begins, copies, (start, spread), keys)| {
+            let (begins_on, begins_on_cpu, mems_allowed, layout, compressed) = begins;
             Program {
                 cgroup,
                 cpu_node,
@@ -295,8 +306,10 @@ fn program() -> impl Strategy<Value = Program> {
                 mems_allowed,
                 // A recording has addresses of its own.
                 layout: layout.filter(|_| !keys.contains("recorded-mappings")),
+                compressed,
                 copies,
                 start,
+                spread,
                 keys,
             }
         },
@@ -307,10 +320,13 @@ fn event() -> impl Strategy<Value = (u64, String, Option<usize>)> {
     let set = setting().prop_map(|(name, value)| (format!("{name}={value}"), None));
     let pool = (prop::sample::select(POOL_FILES), 0..200u64)
         .prop_map(|(file, pages)| (format!("{file}={pages}"), None));
-    let files = vec!["max", "high", "low", "min", "swap.max", "reclaim"];
+    let files = vec!["max", "high", "low", "min", "swap.max", "zswap.max", "reclaim"];
     let of_cgroup = (prop::sample::select(files), 1..150u64, 0..3usize)
         .prop_map(|(file, mib, cgroup)| (format!("memory.{file}={mib}M"), Some(cgroup)));
-    (0..250u64, prop_oneof![set, pool, of_cgroup]).prop_map(|(time, (write, cgroup))| (time, write, cgroup))
+    let writeback =
+        (0..2u8, 0..3usize).prop_map(|(on, cgroup)| (format!("memory.zswap.writeback={on}"), Some(cgroup)));
+    (0..250u64, prop_oneof![2 => set, 2 => pool, 2 => of_cgroup, 1 => writeback])
+        .prop_map(|(time, (write, cgroup))| (time, write, cgroup))
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -420,12 +436,25 @@ impl Case {
         text
     }
 
+    /// Whether a cgroup is one for each copy: none that another one is in, or that an event writes to.
+    fn is_per_copy(&self, number: usize) -> bool {
+        let has_child = self.cgroups.iter().skip(number + 1).any(|other| other.parent == Some(number));
+        let is_written = |(_, _, cgroup): &(u64, String, Option<usize>)| {
+            cgroup.is_some_and(|cgroup| cgroup % self.cgroups.len() == number)
+        };
+        self.cgroups[number].per_copy && !has_child && !self.events.iter().any(is_written)
+    }
+
     fn write_cgroup(&self, number: usize, text: &mut String) {
-        let Cgroup { parent, max, high, swap_max, low, min, oom_group } = &self.cgroups[number];
+        let Cgroup { parent, max, high, swap_max, zswap_max, zswap_writeback, low, min, oom_group, .. } =
+            &self.cgroups[number];
+        let per_copy = self.is_per_copy(number);
         writeln!(text, "[[workload.cgroups]]\nname = \"group-{number}\"\nlow_mib = {low}\nmin_mib = {min}")
             .unwrap();
-        writeln!(text, "oom_group = {oom_group}").unwrap();
-        for (key, value) in [("max_mib", max), ("high_mib", high), ("swap_max_mib", swap_max)] {
+        writeln!(text, "oom_group = {oom_group}\nzswap_writeback = {zswap_writeback}\nper_copy = {per_copy}")
+            .unwrap();
+        let limits = [max, high, swap_max, zswap_max];
+        for (key, value) in ["max_mib", "high_mib", "swap_max_mib", "zswap_max_mib"].into_iter().zip(limits) {
             if let Some(value) = value {
                 writeln!(text, "{key} = {value}").unwrap();
             }
@@ -436,10 +465,12 @@ impl Case {
     }
 
     fn write_program(&self, number: usize, text: &mut String) {
-        let Program { cgroup, layout, copies, start, keys, .. } = &self.programs[number];
+        let Program { cgroup, layout, compressed, copies, start, spread, keys, .. } = &self.programs[number];
         write!(
             text,
-            "[[workload.programs]]\nname = \"program-{number}\"\ncopies = {copies}\nstart_milliseconds = {start}\nprogram = {{ {keys} }}\n"
+            "[[workload.programs]]\nname = \"program-{number}\"\ncopies = {copies}\nstart_milliseconds = {start}\n\
+             start_spread_milliseconds = {spread}\nprogram = {{ {keys} }}\n\
+             compressed_bytes = {compressed:?}\n"
         )
         .unwrap();
         if let Some(cgroup) = cgroup.filter(|_| !self.cgroups.is_empty()) {
@@ -527,6 +558,9 @@ const MET: &[Event] = &[
     Event::Pageoutrun,
     Event::Pswpin,
     Event::Pswpout,
+    Event::Zswpin,
+    Event::Zswpout,
+    Event::Zswpwb,
     Event::WorkingsetRefaultAnon,
     Event::WorkingsetRefaultFile,
     Event::NrDirtied,

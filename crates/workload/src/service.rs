@@ -1,4 +1,5 @@
-//! A service: requests arrive, each takes pages of the kernel, computes, gives the pages back and is answered.
+//! A service: requests arrive, each takes pages of the kernel, uses memory of the service, computes, gives the pages back and is
+//! answered.
 //!
 //! ```text
 //!   thread 0   ──█──────███─────█──────────── ██ ──        each on a CPU of its own, or wherever the scheduler puts it
@@ -12,8 +13,8 @@
 //! its thread, so all variants of a seed see the same requests.
 
 use crate::demand::Thread;
-use crate::keys::{Bounds, CPUS, THREADS};
-use crate::tasks::{Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::keys::{Bounds, CPUS, MIB, THREADS};
+use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use crate::threads::Affinity;
 use machine::WrongValue;
 use machine::profile::Figure;
@@ -39,8 +40,24 @@ crate::keys! {
         pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
         /// Pages of the kernel that a request takes, such as buffers of a socket.
         pub pages: u32 => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
+        /// Memory of the service in MiB, which it fills before it serves; none if absent.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub memory_mib: u64 => MIB.or_none(),
+        /// How much of it each request stores to, from the begin, in MiB.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub used_mib: u64 => MIB.or_none(),
+        /// Requests after which a thread ends, and the service with its last one; none if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub requests: Option<u64> => Bounds::new(1.0, 1e12, "requests"),
     }
 }
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Pages of 4 KiB in a MiB.
+const PAGES: u64 = 256;
 
 impl Service {
     pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
@@ -72,21 +89,32 @@ struct Draws {
 }
 
 impl OwnSpec for Service {
+    fn check(&self) -> Result<(), WrongValue> {
+        if self.used_mib <= self.memory_mib {
+            return Ok(());
+        }
+        let expected = format!("at most the {} MiB that it has (memory_mib)", self.memory_mib);
+        Err(WrongValue::new("used_mib", self.used_mib, expected))
+    }
+
     fn start(&self, _seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
+        let areas = if self.memory_mib > 0 { vec![self.memory_mib * PAGES] } else { Vec::new() };
         let layout = Layout {
-            processes: vec![Process::default()],
+            processes: vec![Process { areas, touched: self.memory_mib > 0, ..Process::default() }],
             threads: vec![Thread::of(0); self.threads as usize],
-            stays: true,
+            stays: self.requests.is_none(),
             ..Layout::default()
         };
         let server = |thread: u32| Server {
             random: random(u64::from(thread)),
             stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(thread as u16))),
             arrives: 0.0,
+            to_serve: self.requests.unwrap_or(u64::MAX),
             left: Vec::new(),
         };
         let servers = (0..self.threads).map(server).collect();
-        let operations = Box::new(Requests { draws: self.draws()?, pages: self.pages, servers });
+        let used = self.used_mib * PAGES;
+        let operations = Box::new(Requests { draws: self.draws()?, pages: self.pages, used, servers });
         Ok(Own { layout, operations })
     }
 }
@@ -98,6 +126,8 @@ struct Server {
     stays_on: Option<Affinity>,
     /// When the latest request arrives, in seconds after the start.
     arrives: f64,
+    /// Requests that are still to come.
+    to_serve: u64,
     /// What is left of it, last first.
     left: Vec<Operation>,
 }
@@ -106,27 +136,32 @@ struct Server {
 struct Requests {
     draws: Draws,
     pages: u32,
+    /// Pages of its memory that each stores to.
+    used: u64,
     servers: Vec<Server>,
 }
 
 impl Operations for Requests {
     fn next(&mut self, thread: usize, _now: u64) -> Option<Operation> {
-        let Requests { draws, pages, ref mut servers } = *self;
+        let Requests { draws, pages, used, ref mut servers } = *self;
         let server = &mut servers[thread];
         if let Some(affinity) = server.stays_on.take() {
             return Some(Operation::Pin(Some(affinity)));
         }
         if server.left.is_empty() {
+            server.to_serve = server.to_serve.checked_sub(1)?;
             server.arrives += draws.gap.sample(&mut server.random);
             let work = (1e3 * draws.work.sample(&mut server.random)).min(LONGEST);
             let request = [
                 Operation::Arrive { nanoseconds: (1e9 * server.arrives) as u64 },
                 Operation::AllocPages { pages },
+                Operation::Access { area: 0, first: 0, pages: used, write: true, extent: Extent::Lines },
                 Operation::Compute { nanoseconds: work as u64 },
                 Operation::FreePages,
                 Operation::TransactionEnd,
             ];
-            server.left.extend(request.into_iter().rev());
+            let is_made = |operation: &Operation| !matches!(operation, Operation::Access { pages: 0, .. });
+            server.left.extend(request.into_iter().rev().filter(is_made));
         }
         server.left.pop()
     }
@@ -171,6 +206,18 @@ mod tests {
             all[2..6],
             [Operation::AllocPages { pages: 4 }, all[3], Operation::FreePages, Operation::TransactionEnd]
         );
+    }
+
+    #[test]
+    fn a_request_uses_memory_and_the_last_one_ends_the_thread() {
+        let mut spec = spec(0.5);
+        (spec.memory_mib, spec.used_mib, spec.requests) = (8, 2, Some(3));
+        let all = operations(&spec, 0, 1000);
+        assert_eq!(all.len(), 1 + 3 * 6);
+        let used = Operation::Access { area: 0, first: 0, pages: 512, write: true, extent: Extent::Lines };
+        assert_eq!(all[3], used);
+        spec.used_mib = 9;
+        assert!(spec.check().unwrap_err().to_string().contains("at most the 8 MiB"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod nodes;
 mod pools;
+mod zswap;
 
 use super::*;
 use crate::metric;

@@ -50,6 +50,9 @@ fn service(threads: u32, requests_per_second: f64, work_spread: f64) -> Service 
         work_us: figure(100.0),
         work_spread: figure(work_spread),
         pages: 2,
+        memory_mib: 0,
+        used_mib: 0,
+        requests: None,
     }
 }
 
