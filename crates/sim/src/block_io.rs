@@ -29,7 +29,7 @@ use mm::xarray::FileId;
 use mm::zswap::Compressor;
 use mm::{Category, Event};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// Why there is a device where files are read and written.
@@ -82,8 +82,8 @@ pub(crate) struct BlockIo {
     request_pages: u64,
     file_device: Option<Device>,
     swap_device: Option<Device>,
-    /// When the writes to swap in flight complete, earliest first.
-    swap_writes: VecDeque<Time>,
+    /// When the writes to swap in flight were submitted, and when they complete.
+    swap_writes: Vec<(Time, Time)>,
     /// For each folio being read, the time at which it is filled.
     filled_at: Vec<Time>,
     /// Folios of the request being submitted.
@@ -132,7 +132,7 @@ impl BlockIo {
             request_pages: (system.mm.settings().max_sectors_kb * 1024 / page_size.bytes()).max(1),
             file_device: files.and_then(device),
             swap_device,
-            swap_writes: VecDeque::new(),
+            swap_writes: Vec::new(),
             filled_at: Vec::new(),
             request: Vec::new(),
             completions: BinaryHeap::new(),
@@ -207,9 +207,10 @@ impl BlockIo {
         for id in swap {
             self.await_swap_slot(system, cpu);
             let device = self.swap_device.as_mut().expect("what is written to swap has a device");
-            let service = device.submit(system.machine.now(cpu), Direction::Write, bytes(system, id));
+            let now = system.machine.now(cpu);
+            let service = device.submit(now, Direction::Write, bytes(system, id));
             system.machine.charge(cpu, Category::BlockLayer, self.costs.io_submit + service.cpu);
-            self.swap_writes.push_back(service.completion);
+            self.swap_writes.push((now, service.completion));
             self.completions.push(Reverse((service.completion, Completion::Written(id))));
         }
         if files.is_empty() {
@@ -232,13 +233,15 @@ impl BlockIo {
     /// that memory is not full of pages that are being written (`wbt_wait`). What else the CPU could do meanwhile is not done.
     fn await_swap_slot(&mut self, system: &mut System, cpu: Cpu) {
         let now = system.machine.now(cpu);
-        while self.swap_writes.front().is_some_and(|&completion| completion <= now) {
-            self.swap_writes.pop_front();
-        }
+        self.swap_writes.retain(|&(_, completion)| completion > now);
         let settings = system.mm.settings();
         let most = if settings.wbt_lat_usec == 0 { settings.nr_requests as usize } else { DEPTH };
-        if let Some(full) = self.swap_writes.len().checked_sub(most) {
-            system.machine.idle_until(cpu, self.swap_writes[full]);
+        // Those of CPUs whose clocks are ahead are not there yet.
+        let in_flight = self.swap_writes.iter().filter(|&&(submitted, _)| submitted <= now);
+        let mut completions: Vec<Time> = in_flight.map(|&(_, completion)| completion).collect();
+        if let Some(freed) = completions.len().checked_sub(most) {
+            completions.sort_unstable();
+            system.machine.idle_until(cpu, completions[freed]);
         }
     }
 

@@ -140,24 +140,36 @@ impl Run {
                     .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
             }
             Workload::Host(w) => {
-                w.check_fit(machine).and_then(|()| self.check_seed(w)).and_then(|()| self.check_zswap())
+                w.check_fit(machine).and_then(|()| self.check_seed(w)).and_then(|()| self.check_zswap(w))
             }
             Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
         }
     }
 
-    /// Checks that the machine says what compression takes, where pages are compressed.
-    fn check_zswap(&self) -> Result<(), Misfit> {
+    /// Checks that there is swap to compress, and that the machine says what that takes, where zswap is on or is switched on.
+    fn check_zswap(&self, host: &HostPrograms) -> Result<(), Misfit> {
         let name = "zswap.enabled";
-        let Some(value) = self.settings.get(name).filter(|value| *value != "0") else { return Ok(()) };
-        if self.machine.devices.values().any(|device| matches!(device, DeviceFigures::Zram(_))) {
+        let set = self.settings.get(name).map(|value| (format!("settings.{name}"), value.as_str()));
+        let written = host.events.iter().enumerate().filter_map(|(at, event)| {
+            let value = event.write.strip_prefix(name)?.strip_prefix('=')?;
+            Some((format!("workload.events[{at}].write, {name}"), value))
+        });
+        let Some((key, value)) = set.into_iter().chain(written).find(|(_, value)| *value != "0") else {
             return Ok(());
+        };
+        let wrong = |expected: String| Err(Misfit::OutOfRange(WrongValue::new(key, value, expected)));
+        if host.swap.is_none() {
+            return wrong(
+                "0 without swap, or swap (workload.swap, workload.swap_mib): zswap is in front of it".into(),
+            );
         }
-        let expected = format!(
-            "0 on machine {}, or a machine with a device of kind \"zram\": its figures say what compression takes",
-            self.machine.name
-        );
-        Err(Misfit::OutOfRange(WrongValue::new(name, value, expected).within("settings")))
+        if !self.machine.devices.values().any(|device| matches!(device, DeviceFigures::Zram(_))) {
+            return wrong(format!(
+                "0 on machine {}, or a machine with a device of kind \"zram\": its figures say what compression takes",
+                self.machine.name
+            ));
+        }
+        Ok(())
     }
 
     /// Checks that the seed has a recording, where it selects nothing else.

@@ -20,6 +20,7 @@ use machine::WrongValue;
 use machine::profile::Figure;
 use rand_distr::{Distribution, Exp, LogNormal};
 use rand_pcg::Pcg64Mcg;
+use std::ops::Range;
 
 /// The longest work of a request in nanoseconds: 100 s. With a wide spread a request in a few hundred would take for ever.
 const LONGEST: f64 = 1e11;
@@ -40,7 +41,7 @@ crate::keys! {
         pub work_spread: Figure => Bounds::new(0.0, 10.0, "a request in six takes over 20,000 times the median"),
         /// Pages of the kernel that a request takes, such as buffers of a socket.
         pub pages: u32 => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
-        /// Memory of the service in MiB, which it fills before it serves; none if absent.
+        /// Memory of the service in MiB, which its threads fill, each its part, before they serve; none if absent.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub memory_mib: u64 => MIB.or_none(),
         /// How much of it each request stores to, from the begin, in MiB.
@@ -79,6 +80,11 @@ impl Service {
     }
 }
 
+/// The part of some pages that falls to a thread.
+fn share_of(pages: u64, thread: u64, threads: u64) -> Range<u64> {
+    pages * thread / threads..pages * (thread + 1) / threads
+}
+
 /// What is drawn for each request.
 #[derive(Clone, Copy)]
 struct Draws {
@@ -100,7 +106,7 @@ impl OwnSpec for Service {
     fn start(&self, _seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
         let areas = if self.memory_mib > 0 { vec![self.memory_mib * PAGES] } else { Vec::new() };
         let layout = Layout {
-            processes: vec![Process { areas, touched: self.memory_mib > 0, ..Process::default() }],
+            processes: vec![Process { areas, ..Process::default() }],
             threads: vec![Thread::of(0); self.threads as usize],
             stays: self.requests.is_none(),
             ..Layout::default()
@@ -109,6 +115,7 @@ impl OwnSpec for Service {
             random: random(u64::from(thread)),
             stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(thread as u16))),
             arrives: 0.0,
+            fills: share_of(self.memory_mib * PAGES, u64::from(thread), u64::from(self.threads)),
             to_serve: self.requests.unwrap_or(u64::MAX),
             left: Vec::new(),
         };
@@ -126,6 +133,8 @@ struct Server {
     stays_on: Option<Affinity>,
     /// When the latest request arrives, in seconds after the start.
     arrives: f64,
+    /// Pages of the memory that it fills before it serves; none once that is done.
+    fills: Range<u64>,
     /// Requests that are still to come.
     to_serve: u64,
     /// What is left of it, last first.
@@ -147,6 +156,17 @@ impl Operations for Requests {
         let server = &mut servers[thread];
         if let Some(affinity) = server.stays_on.take() {
             return Some(Operation::Pin(Some(affinity)));
+        }
+        let Range { start, end } = std::mem::take(&mut server.fills);
+        if start < end {
+            let extent = Extent::Lines;
+            return Some(Operation::Access {
+                area: 0,
+                first: start,
+                pages: end - start,
+                write: true,
+                extent,
+            });
         }
         if server.left.is_empty() {
             server.to_serve = server.to_serve.checked_sub(1)?;
@@ -213,9 +233,11 @@ mod tests {
         let mut spec = spec(0.5);
         (spec.memory_mib, spec.used_mib, spec.requests) = (8, 2, Some(3));
         let all = operations(&spec, 0, 1000);
-        assert_eq!(all.len(), 1 + 3 * 6);
-        let used = Operation::Access { area: 0, first: 0, pages: 512, write: true, extent: Extent::Lines };
-        assert_eq!(all[3], used);
+        assert_eq!(all.len(), 2 + 3 * 6);
+        let store =
+            |first, pages| Operation::Access { area: 0, first, pages, write: true, extent: Extent::Lines };
+        assert_eq!([all[1], all[4]], [store(0, 1024), store(0, 512)]);
+        assert_eq!(operations(&spec, 1, 2)[1], store(1024, 1024), "threads fill it together");
         spec.used_mib = 9;
         assert!(spec.check().unwrap_err().to_string().contains("at most the 8 MiB"));
     }

@@ -62,7 +62,7 @@ fn label(name: &str) -> &str {
 fn idle(verdict: &Verdict) -> Option<String> {
     let text = match verdict.idle? {
         Idle::NothingReclaimed => {
-            "Nothing was reclaimed in any run: memory was never full, and what the variants are about did not happen."
+            "Nothing was reclaimed in the measured time of any run: memory was not full then, and what the variants are about did not happen."
         }
         Idle::NoLargeFolios => {
             "No large folio was made in any run: no size was enabled, or none had room, and what the variants are about did not happen."

@@ -18,18 +18,25 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeSet;
 
 /// More players than this have no set.
-pub const MOST_PLAYERS: usize = 128;
+pub const MOST_PLAYERS: usize = 2 * WORD;
+/// Players in a word of a set.
+const WORD: usize = u128::BITS as usize;
 
 /// What orders are drawn from, besides the seed.
 const ORDERS: u128 = 0x006f_7264_6572_7300_0000_0000_0000_0000;
 
 /// A set of players.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Players(u128);
+pub struct Players([u128; 2]);
 
 impl Players {
     /// Nobody.
-    pub const NONE: Players = Players(0);
+    pub const NONE: Players = Players([0; 2]);
+
+    fn each(self, other: Players, of: impl Fn(u128, u128) -> u128) -> Players {
+        let (Players([a, b]), Players([c, d])) = (self, other);
+        Players([of(a, c), of(b, d)])
+    }
 
     /// The first `count` players.
     pub fn all(count: usize) -> Players {
@@ -38,36 +45,38 @@ impl Players {
 
     /// Whether a player is one of them.
     pub fn has(self, player: usize) -> bool {
-        self.0 >> player & 1 == 1
+        self.0[player / WORD] >> (player % WORD) & 1 == 1
     }
 
     /// These and one more.
     #[must_use]
-    pub fn with(self, player: usize) -> Players {
-        Players(self.0 | 1 << player)
+    pub fn with(mut self, player: usize) -> Players {
+        self.0[player / WORD] |= 1 << (player % WORD);
+        self
     }
 
     /// These without one.
     #[must_use]
-    pub fn without(self, player: usize) -> Players {
-        Players(self.0 & !(1 << player))
+    pub fn without(mut self, player: usize) -> Players {
+        self.0[player / WORD] &= !(1 << (player % WORD));
+        self
     }
 
     /// Those of either set.
     #[must_use]
     pub fn or(self, others: Players) -> Players {
-        Players(self.0 | others.0)
+        self.each(others, |these, others| these | others)
     }
 
     /// These without those of the other set.
     #[must_use]
     pub fn but(self, others: Players) -> Players {
-        Players(self.0 & !others.0)
+        self.each(others, |these, others| these & !others)
     }
 
     /// How many they are.
     pub fn count(self) -> usize {
-        self.0.count_ones() as usize
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// The players in order.
@@ -157,7 +166,7 @@ mod tests {
     }
 
     fn worth(game: &[f64]) -> impl Fn(Players) -> f64 {
-        move |set: Players| game[set.0 as usize]
+        move |set: Players| game[set.0[0] as usize]
     }
 
     fn are_close(a: &[f64], b: &[f64], by: f64) -> bool {
@@ -240,7 +249,7 @@ mod tests {
         #[test]
         fn a_dummy_has_nothing(mut game in games(), dummy in 0_usize..5, seed in 0_u64..1000) {
             for set in Players::all(5).without(dummy).subsets() {
-                game[set.with(dummy).0 as usize] = game[set.0 as usize];
+                game[set.with(dummy).0[0] as usize] = game[set.0[0] as usize];
             }
             let players = Players::all(5);
             prop_assert!(exact(players, &worth(&game))[dummy].abs() < 1e-9);
@@ -252,7 +261,7 @@ mod tests {
         #[test]
         fn equals_have_the_same(mut game in games()) {
             for set in Players::all(5).without(0).without(1).subsets() {
-                game[set.with(1).0 as usize] = game[set.with(0).0 as usize];
+                game[set.with(1).0[0] as usize] = game[set.with(0).0[0] as usize];
             }
             let shares = exact(Players::all(5), &worth(&game));
             prop_assert!((shares[0] - shares[1]).abs() < 1e-9);

@@ -85,7 +85,7 @@ fn release_change_and_shares_are_found() {
     let explanation = &answer.explanations[0];
     assert_eq!(shares(explanation), [("pcp", -31.0), ("folios", -5.0)]);
     assert_eq!(answer.sharing, Sharing::Exact);
-    assert_eq!(names(&answer.cannot_act), ["hugetlb", "numa"]);
+    assert_eq!(names(&answer.cannot_act), ["hugetlb", "numa", "zswap"]);
     assert_eq!(names(&answer.idle), ["reclaim", "mglru", "readahead"]);
     let pcp = &explanation.players[0];
     assert_eq!((pcp.alone.difference, pcp.taken_away.difference), (-30.0, 32.0));

@@ -28,6 +28,7 @@ use cluster::Clusters;
 use machine::{PageSize, Time};
 use readahead::policy::SwapRa;
 use std::ops::Range;
+pub(crate) use swap_out::Writeout;
 
 /// The number of a swap entry (`swp_entry_t`).
 pub type SwapEntry = u32;

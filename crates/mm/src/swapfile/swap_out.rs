@@ -14,23 +14,36 @@ use machine::Cpu;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// What became of a folio that was to be written to swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writeout {
+    Done,
+    /// The device writes it.
+    UnderWay,
+    /// zswap has no room for it, and its memory cgroup may not write to the device (`AOP_WRITEPAGE_ACTIVATE`).
+    Refused,
+}
+
 impl Kernel<'_> {
-    /// Writes a folio to its swap entries, records that its pages are all `zeroes`, or lets zswap have it. Returns whether that is
-    /// done already (`swap_writeout`).
-    pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> bool {
+    /// Writes a folio to its swap entries, records that its pages are all `zeroes`, or lets zswap have it (`swap_writeout`).
+    pub(crate) fn swap_writeout(&mut self, id: FolioId, zeroes: bool) -> Writeout {
         self.mark_zeroes(id, zeroes);
         if zeroes {
             self.parts.lrus.folios.flags[id].clear(FolioFlags::DIRTY);
-            return true;
+            return Writeout::Done;
         }
         if self.zswap_store(id) {
             let flags = &mut self.parts.lrus.folios.flags[id];
             flags.clear(FolioFlags::DIRTY);
             let order = flags.order();
             self.parts.address_spaces.count_mthp_stat(order, MthpStat::Zswpout, 1);
-            return true;
+            return Writeout::Done;
         }
-        self.swap_writepage(id)
+        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        if self.on.settings.zswap.enabled && !self.parts.lrus.memcgs.zswap_writes_back(memcg) {
+            return Writeout::Refused;
+        }
+        if self.swap_writepage(id) { Writeout::Done } else { Writeout::UnderWay }
     }
 
     /// Writes a folio to the device of its swap entries. Returns whether it has been written already (`__swap_writepage`).

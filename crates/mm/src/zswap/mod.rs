@@ -12,21 +12,20 @@
 //! What a page compresses to is a property of the program ([`AddressSpace::compressed_bytes`]), what that costs one of the machine
 //! ([`Compressor`]). The pool takes page frames, and what it holds is charged to the page's memory cgroup by the byte.
 //!
-//! [`policy`] decides, `zsmalloc` packs, `store` takes pages in and gives them back, `writeback` moves them to the device. Not
+//! [`policy`] decides, `contents` says what pages compress to, `zsmalloc` packs, `store` takes pages in and gives them back, `writeback` moves them to the device. Not
 //! modelled: other pools than zsmalloc (6.1 has zbud by default), several pools after a change of compressor, slabs for entries, and
 //! locks. In the kernel: mm/zswap.c.
 //!
 //! [`AddressSpace::compressed_bytes`]: crate::address_space::AddressSpace::compressed_bytes
 
+mod contents;
 pub mod policy;
 mod store;
 mod writeback;
 mod zsmalloc;
 
-use crate::address_space::{MmId, Vpn};
 use crate::allocator::page::Pfn;
-use crate::kernel::Parts;
-use crate::lru::folio::{FolioId, LruvecId};
+use crate::lru::folio::LruvecId;
 use crate::lru::memcontrol::Memcg;
 use crate::swapfile::SwapEntry;
 use machine::{PageSize, Time};
@@ -44,9 +43,6 @@ pub struct Compressor {
     /// Bytes that 4 KiB of programs compress to which do not say it themselves.
     pub bytes: u64,
 }
-
-/// Bytes that a page compresses to in which only a word is not zero: with lzo, 109 bytes are what 64 random ones come to.
-const BYTES_OF_ZEROES: u16 = 48;
 
 /// A compressed page (`struct zswap_entry`).
 #[derive(Clone, Copy, Debug)]
@@ -178,71 +174,5 @@ impl Zswap {
             }
             self.lengths[swap] = length;
         }
-    }
-}
-
-/// A number that a page always has and that is unlike those of its neighbours (the finaliser of SplitMix64).
-fn scatter(mm: MmId, page: Vpn) -> u64 {
-    let mut bits = (mm.index() as u64) << 44 ^ page;
-    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
-        bits = (bits ^ bits >> 29).wrapping_mul(factor);
-    }
-    bits ^ bits >> 32
-}
-
-impl Parts {
-    /// What each page of a mapped folio compresses to; nothing if it is all zeroes.
-    pub(crate) fn compressed_lengths(&self, id: FolioId) -> Vec<u16> {
-        let tables = &self.address_spaces.page_tables;
-        let pages = self.lrus.folios.flags[id].nr_pages() as usize;
-        let number = tables.at_slot(self.lrus.folios[id].slot);
-        let table = &tables[number.table()];
-        let place = number.place() / pages * pages;
-        let default = self.zswap.compressor.map_or(0, |compressor| compressor.bytes as u16);
-        let lengths = &self.address_spaces.mm(table.mm).compressed_bytes;
-        let length = |place: usize| {
-            if table.untouched(place..place + 1, id) > 0 {
-                return 0;
-            }
-            match lengths.len() {
-                0 => default,
-                count => lengths[(scatter(table.mm, table.first + place as u64) % count as u64) as usize],
-            }
-        };
-        (place..place + pages).map(length).collect()
-    }
-
-    /// Panics unless lists, pool and stored pages agree. Returns the pages charged to each memory cgroup, and those of the pool.
-    pub(crate) fn validate_zswap(&self) -> (Vec<u64>, u64) {
-        let mut bytes = vec![0; self.lrus.memcgs.len()];
-        let (mut stored, mut objects, mut listed) = (0, 0, 0);
-        for (swap, entry) in (0..).zip(&self.zswap.entries) {
-            let Some(entry) = entry else { continue };
-            let memcg = self.lrus.lruvecs[entry.lruvec].memcg;
-            bytes[memcg.index()] += u64::from(entry.length);
-            stored += 1;
-            objects += u64::from(entry.zspage.is_some());
-            if entry.zspage.is_some() {
-                listed += 1;
-                assert_eq!(
-                    self.zswap.lists[usize::from(entry.lruvec.0)].entries.get(&entry.turn),
-                    Some(&swap)
-                );
-            }
-            assert!(self.swap.is_used(swap), "swap entry {swap} is in zswap");
-        }
-        let lists: usize = self.zswap.lists.iter().map(|list| list.entries.len()).sum();
-        assert_eq!((lists, stored), (listed, self.zswap.stored), "entries on lists, and stored");
-        self.zswap.pool.validate(objects);
-        let page = self.zswap.page_bytes;
-        let charged = bytes.iter().map(|bytes: &u64| bytes.div_ceil(page)).collect();
-        for memcg in (0..bytes.len()).rev() {
-            let group = self.lrus.memcgs.get(Memcg(memcg as u16));
-            assert_eq!(group.zswap_bytes, bytes[memcg], "zswap of group {memcg}");
-            if let Some(parent) = group.parent {
-                bytes[parent.index()] += bytes[memcg];
-            }
-        }
-        (charged, self.zswap.pool.pages() + self.zswap.emptied.len() as u64)
     }
 }

@@ -11,6 +11,8 @@
 //!
 //! In the kernel: mm/zswap.c (read in 6.1.192 and 6.12.117), `obj_cgroup_may_zswap` in mm/memcontrol.c.
 
+use crate::address_space::huge_memory::features::FolioFeatures;
+use crate::address_space::huge_memory::policy::SwapInPath;
 use crate::features::by_name::features;
 
 features! {
@@ -118,6 +120,65 @@ pub fn stored_length(f: &ZswapFeatures, length: u64, page: u64, writes_back: boo
     }
 }
 
+/// Bytes that a page of one word and zeroes takes: less than the 109 that lzo makes of 64 random bytes and zeroes.
+const BYTES_OF_ZEROES: u16 = 48;
+
+/// What a page is compressed to, of what it contains: one that nobody has stored to is noted without taking memory where swap has no bits for
+/// such pages, and comes here as a part of a larger folio where it has (`zswap_is_page_same_filled` before 6.12).
+pub fn length_of_content(folios: &FolioFeatures, length: u16) -> u16 {
+    if length == 0 && folios.zeromap { BYTES_OF_ZEROES } else { length }
+}
+
+/// Whether a memory cgroup at `memory.zswap.max` has its oldest entries written back to let a page in; before 6.8 it is refused.
+pub fn makes_room_in_memcg(f: &ZswapFeatures) -> bool {
+    f.memcg_aware
+}
+
+/// Whether a new entry is passed over once before it is written back.
+pub fn has_second_chance(f: &ZswapFeatures) -> bool {
+    f.second_chance
+}
+
+/// Whether a page that is swapped in this way leaves the pool: not past the swap cache, where its swap entry decides.
+pub fn leaves_pool(f: &ZswapFeatures, path: SwapInPath) -> bool {
+    f.exclusive_loads && path.is_through_cache()
+}
+
+/// Whether reads from the device are counted, which spare entries from the shrinker.
+pub fn counts_swapins(f: &ZswapFeatures) -> bool {
+    f.memcg_aware
+}
+
+/// What a run of the worker writes back that a full pool starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worker {
+    /// The oldest entry of all.
+    OfOneEntry,
+    /// The oldest ones, until the pool takes pages again.
+    OfPool,
+    /// The oldest one of a memory cgroup after the other, until the pool takes pages again.
+    OfMemcgs,
+}
+
+/// Which worker a kernel has.
+pub fn worker(f: &ZswapFeatures) -> Worker {
+    match (f.memcg_aware, f.shrinks_until_accepting) {
+        (true, _) => Worker::OfMemcgs,
+        (false, true) => Worker::OfPool,
+        (false, false) => Worker::OfOneEntry,
+    }
+}
+
+/// Whether memory pressure writes back entries.
+pub fn shrinks(f: &ZswapFeatures, settings: &ZswapSettings) -> bool {
+    f.memcg_aware && settings.shrinker_enabled
+}
+
+/// Whether the shrinker leaves a list of `on_list` entries alone rather than scan a batch of it (`zswap_shrinker_scan` before 6.12).
+pub fn spares_batch(f: &ZswapFeatures, protected: u64, on_list: u64, batch: u64) -> bool {
+    !f.second_chance && protected >= on_list.saturating_sub(batch)
+}
+
 /// Entries that the shrinker may write back, of those `on_list`; `protected` is what its list has earned, of which
 /// [`ZswapFeatures::second_chance`] uses up what it protects (`zswap_shrinker_count`).
 pub fn unprotected(f: &ZswapFeatures, on_list: u64, protected: &mut u64) -> u64 {
@@ -131,11 +192,14 @@ pub fn unprotected(f: &ZswapFeatures, on_list: u64, protected: &mut u64) -> u64 
 /// Of these entries, as many as are worth the memory that the pool gives back for them: the better pages compress, the fewer
 /// (`zswap_shrinker_count`). `pool` is in pages.
 pub fn worth_writing(entries: u64, pool: u64, stored: u64) -> u64 {
-    if stored == 0 { 0 } else { entries / stored * pool + entries % stored * pool / stored }
+    (entries * pool).checked_div(stored).unwrap_or(0)
 }
 
 /// What a list has earned after one more entry was stored on it, which has `on_list` now (`zswap_lru_add` before 6.12).
-pub fn protected_after_store(protected: u64, on_list: u64) -> u64 {
+pub fn protected_after_store(f: &ZswapFeatures, protected: u64, on_list: u64) -> u64 {
+    if f.second_chance {
+        return protected;
+    }
     let protected = protected + 1;
     if protected > on_list / 4 { protected / 2 } else { protected }
 }
@@ -179,6 +243,8 @@ mod tests {
         assert_eq!(protected, 20);
         assert_eq!((worth_writing(90, 10, 30), worth_writing(5, 10, 0)), (30, 0));
         // A quarter of the list at most.
-        assert_eq!((protected_after_store(9, 40), protected_after_store(10, 40)), (10, 5));
+        let after = |f, protected| protected_after_store(&f, protected, 40);
+        assert_eq!([9, 10].map(|protected| after(ZswapFeatures::MAINLINE_6_9, protected)), [10, 5]);
+        assert_eq!(after(ZswapFeatures::MAINLINE_6_12, 10), 10);
     }
 }

@@ -1,6 +1,6 @@
 //! Storing pages and giving them back (`zswap_store`, `zswap_load`, `zswap_invalidate`).
 
-use super::{BYTES_OF_ZEROES, Entry, Zswap, policy};
+use super::{Entry, Zswap, policy};
 use crate::account::Category;
 use crate::address_space::huge_memory::policy::SwapInPath;
 use crate::allocator::page::{MigrateType, Pfn};
@@ -34,8 +34,8 @@ impl Kernel<'_> {
     /// Whether the limits of a folio's memory cgroup and of the pool let it in (`obj_cgroup_may_zswap`, `zswap_check_limits`).
     fn has_room_in_zswap(&mut self, id: FolioId) -> bool {
         let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
-        let is_aware = self.on.features.zswap.memcg_aware;
-        if !self.may_zswap(memcg) && !(is_aware && self.shrink_zswap_of(memcg).is_ok()) {
+        let makes_room = policy::makes_room_in_memcg(&self.on.features.zswap);
+        if !(self.may_zswap(memcg) || makes_room && self.shrink_zswap_of(memcg).is_ok()) {
             return false;
         }
         let zswap = &mut self.parts.zswap;
@@ -60,10 +60,8 @@ impl Kernel<'_> {
         let writes_back = self.parts.lrus.memcgs.zswap_writes_back(self.parts.lrus.lruvecs[lruvec].memcg);
         for swap in self.parts.swap_entries(id) {
             let known = self.parts.zswap.lengths.get(swap as usize).copied();
-            let length = match known.unwrap_or(compressor.bytes as u16) {
-                0 if self.on.features.folios.zeromap => BYTES_OF_ZEROES,
-                length => length,
-            };
+            let known = known.unwrap_or(compressor.bytes as u16);
+            let length = policy::length_of_content(&self.on.features.folios, known);
             let charged = if length == 0 {
                 self.on.machine.costs.page_miss
             } else {
@@ -100,7 +98,7 @@ impl Kernel<'_> {
             zspage,
             lruvec,
             turn: 0,
-            referenced: self.on.features.zswap.second_chance,
+            referenced: policy::has_second_chance(&self.on.features.zswap),
         };
         let zswap = &mut self.parts.zswap;
         if zswap.entries.len() <= swap as usize {
@@ -110,10 +108,9 @@ impl Kernel<'_> {
         zswap.stored += 1;
         if zspage.is_some() {
             zswap.rotate(swap);
-            if !self.on.features.zswap.second_chance {
-                let list = zswap.list_mut(lruvec);
-                list.protected = policy::protected_after_store(list.protected, list.entries.len() as u64);
-            }
+            let list = zswap.list_mut(lruvec);
+            let on_list = list.entries.len() as u64;
+            list.protected = policy::protected_after_store(&self.on.features.zswap, list.protected, on_list);
         }
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
         self.parts.lrus.memcgs.charge_zswap(memcg, length, self.parts.zswap.page_bytes);
@@ -149,7 +146,7 @@ impl Kernel<'_> {
         let cost = self.on.machine.costs.paging().swap_in;
         self.on.machine.charge(self.on.cpu, Category::PageFault, cost);
         self.on.counters.add(Event::Zswpin, 1);
-        if self.on.features.zswap.exclusive_loads && path.is_through_cache() {
+        if policy::leaves_pool(&self.on.features.zswap, path) {
             self.parts.zswap_invalidate(swap);
             self.zswap_free_emptied();
             // There is no other copy of it now.
@@ -160,7 +157,7 @@ impl Kernel<'_> {
 
     /// Notes that a page had to be read from the device, which protects entries from the shrinker (`zswap_folio_swapin`).
     pub(crate) fn note_swapin_from_device(&mut self, id: FolioId) {
-        if self.parts.zswap.was_enabled() && self.on.features.zswap.memcg_aware {
+        if self.parts.zswap.was_enabled() && policy::counts_swapins(&self.on.features.zswap) {
             let lruvec = self.parts.lrus.folios[id].lruvec;
             self.parts.zswap.list_mut(lruvec).protected += 1;
         }
@@ -196,5 +193,41 @@ impl Parts {
             let memcg = self.lrus.lruvecs[entry.lruvec].memcg;
             self.lrus.memcgs.uncharge_zswap(memcg, entry.length.into(), self.zswap.page_bytes);
         }
+    }
+}
+
+impl Parts {
+    /// Panics unless lists, pool and stored pages agree. Returns the pages charged to each memory cgroup, and those of the pool.
+    pub(crate) fn validate_zswap(&self) -> (Vec<u64>, u64) {
+        let mut bytes = vec![0; self.lrus.memcgs.len()];
+        let (mut stored, mut objects, mut listed) = (0, 0, 0);
+        for (swap, entry) in (0..).zip(&self.zswap.entries) {
+            let Some(entry) = entry else { continue };
+            let memcg = self.lrus.lruvecs[entry.lruvec].memcg;
+            bytes[memcg.index()] += u64::from(entry.length);
+            stored += 1;
+            objects += u64::from(entry.zspage.is_some());
+            if entry.zspage.is_some() {
+                listed += 1;
+                assert_eq!(
+                    self.zswap.lists[usize::from(entry.lruvec.0)].entries.get(&entry.turn),
+                    Some(&swap)
+                );
+            }
+            assert!(self.swap.is_used(swap), "swap entry {swap} is in zswap");
+        }
+        let lists: usize = self.zswap.lists.iter().map(|list| list.entries.len()).sum();
+        assert_eq!((lists, stored), (listed, self.zswap.stored), "entries on lists, and stored");
+        self.zswap.pool.validate(objects);
+        let page = self.zswap.page_bytes;
+        let charged = bytes.iter().map(|bytes: &u64| bytes.div_ceil(page)).collect();
+        for memcg in (0..bytes.len()).rev() {
+            let group = self.lrus.memcgs.get(Memcg(memcg as u16));
+            assert_eq!(group.zswap_bytes, bytes[memcg], "zswap of group {memcg}");
+            if let Some(parent) = group.parent {
+                bytes[parent.index()] += bytes[memcg];
+            }
+        }
+        (charged, self.zswap.pool.pages() + self.zswap.emptied.len() as u64)
     }
 }

@@ -10,7 +10,7 @@
 //! run of the worker, which gives up then and waits for the next page that is refused. In the kernel: `shrink_memcg_cb`,
 //! `zswap_writeback_entry`, `shrink_worker`, `zswap_shrinker_count` and `_scan` in mm/zswap.c.
 
-use super::policy;
+use super::policy::{self, Worker};
 use crate::account::Category;
 use crate::allocator::request::{Effort, Placement};
 use crate::counters::Event;
@@ -53,9 +53,13 @@ pub struct ShrinkWork {
 impl ShrinkWork {
     /// Writes back from the next memory cgroup that has entries. Returns whether there is more to do.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
-        let goes_on = match kernel.on.features.zswap.memcg_aware {
-            true => self.step_memcg(kernel),
-            false => kernel.write_back_oldest() && kernel.on.features.zswap.shrinks_until_accepting,
+        let goes_on = match policy::worker(&kernel.on.features.zswap) {
+            Worker::OfMemcgs => self.step_memcg(kernel),
+            Worker::OfPool => kernel.write_back_oldest(),
+            Worker::OfOneEntry => {
+                kernel.write_back_oldest();
+                false
+            }
         };
         let zswap = &kernel.parts.zswap;
         goes_on && zswap.pool.pages() > kernel.on.settings.zswap.accept_pages(zswap.managed)
@@ -119,6 +123,8 @@ impl Kernel<'_> {
     /// Looks at the oldest entry of a list, if it has one (`shrink_memcg_cb`).
     fn look_at_oldest(&mut self, lruvec: LruvecId) -> Option<Looked> {
         let (_, &swap) = self.parts.zswap.list_mut(lruvec).entries.first_key_value()?;
+        let cost = self.on.machine.costs.paging().lru_scan;
+        self.on.machine.charge(self.on.cpu, Category::Zswap, cost);
         // At the end it stays if it cannot be written.
         self.parts.zswap.rotate(swap);
         let entry = self.parts.zswap.entries[swap as usize].as_mut()?;
@@ -170,10 +176,7 @@ impl Kernel<'_> {
     pub(crate) fn shrink_zswap(&mut self, lruvec: LruvecId, priority: u8) {
         let f = self.on.features.zswap;
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
-        if !f.memcg_aware
-            || !self.on.settings.zswap.shrinker_enabled
-            || !self.parts.lrus.memcgs.zswap_writes_back(memcg)
-        {
+        if !policy::shrinks(&f, &self.on.settings.zswap) || !self.parts.lrus.memcgs.zswap_writes_back(memcg) {
             return;
         }
         let group = self.parts.lrus.memcgs.get(memcg);
@@ -187,7 +190,7 @@ impl Kernel<'_> {
         let mut scan = SlabScan::new(freeable, list.deferred, priority, Some(DEFAULT_SEEKS));
         while let Some(batch) = scan.batch() {
             let list = self.parts.zswap.list_mut(lruvec);
-            if !f.second_chance && list.protected >= (list.entries.len() as u64).saturating_sub(batch) {
+            if policy::spares_batch(&f, list.protected, list.entries.len() as u64, batch) {
                 break;
             }
             let mut stopped = false;

@@ -297,12 +297,14 @@ impl HostPrograms {
         };
         let cgroup = find(&self.cgroups, name)?;
         if self.cgroups[cgroup].per_copy {
-            return Err("a file of a cgroup that is not one for each copy, such as that of its parent".into());
+            return Err(format!(
+                "a file of another cgroup: {name} is one for each copy (per_copy); their parent can be written"
+            ));
         }
         let file = MemcgFile::find(of_cgroup).ok_or_else(|| {
             format!("one of the files {} of a cgroup", MemcgFile::ALL.map(|(name, _)| name).join(", "))
         })?;
-        let bytes = file.bytes(value).ok_or("bytes, such as 4096 or 512M, or, for a limit, max")?;
+        let bytes = file.bytes(value).ok_or(file.takes())?;
         Ok(Target::Cgroup { cgroup, file, bytes })
     }
 

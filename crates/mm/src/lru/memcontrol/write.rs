@@ -48,6 +48,15 @@ impl MemcgFile {
         MemcgFile::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file)
     }
 
+    /// What values it takes.
+    pub fn takes(self) -> &'static str {
+        match self {
+            MemcgFile::ZswapWriteback => "0 or 1",
+            MemcgFile::Reclaim => "bytes, such as 4096 or 512M",
+            _ => "bytes, such as 4096 or 512M, or max",
+        }
+    }
+
     /// Bytes of a value such as `512M`, or of `max` for limits; `None` if it is neither. A switch is 0 or 1.
     pub fn bytes(self, value: &str) -> Option<u64> {
         match self {

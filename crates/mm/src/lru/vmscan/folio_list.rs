@@ -19,6 +19,7 @@ use crate::allocator::page::Pfn;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
+use crate::swapfile::Writeout;
 
 /// Counters of one call of `shrink_folio_list`, in pages (`struct reclaim_stat`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -215,8 +216,14 @@ impl Kernel<'_> {
             self.on.counters.add(Event::NrVmscanImmediate, 1);
             return Some(Fate::Activated);
         }
-        stat.written += flags.nr_pages();
-        if self.swap_writeout(id, zeroes) { None } else { Some(Fate::Kept) }
+        let pages = flags.nr_pages();
+        let written = self.swap_writeout(id, zeroes);
+        stat.written += if written == Writeout::Refused { 0 } else { pages };
+        match written {
+            Writeout::Done => None,
+            Writeout::UnderWay => Some(Fate::Kept),
+            Writeout::Refused => Some(Fate::Activated),
+        }
     }
 
     /// Frees a folio, which is on no list and mapped nowhere, and uncharges it from its memcg (`folio_put`).
