@@ -409,7 +409,9 @@ impl Case {
         );
         let settings: BTreeMap<_, _> = self.settings.iter().copied().collect();
         text += "[settings]\n";
-        for (name, value) in settings {
+        // Without swap there is nothing to compress, which is refused.
+        let has_swap = self.swap.is_some();
+        for (name, value) in settings.into_iter().filter(|(name, _)| has_swap || *name != "zswap.enabled") {
             writeln!(text, "\"{name}\" = \"{value}\"").unwrap();
         }
         write!(
@@ -424,6 +426,7 @@ impl Case {
         (0..self.cgroups.len()).for_each(|cgroup| self.write_cgroup(cgroup, &mut text));
         (0..self.programs.len()).for_each(|program| self.write_program(program, &mut text));
         let mut events = self.events.clone();
+        events.retain(|(_, write, _)| has_swap || !write.starts_with("zswap.enabled="));
         events.sort();
         for (time, write, cgroup) in events {
             let place = match cgroup {
