@@ -563,7 +563,6 @@ const MET: &[Event] = &[
     Event::Pswpout,
     Event::Zswpin,
     Event::Zswpout,
-    Event::Zswpwb,
     Event::WorkingsetRefaultAnon,
     Event::WorkingsetRefaultFile,
     Event::NrDirtied,
