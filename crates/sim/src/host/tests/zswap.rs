@@ -39,8 +39,8 @@ fn a_service_that_has_served_all_its_requests_gives_its_memory_back() {
     };
     let (stays, _) = left("");
     let (ended, served) = left("requests = 30");
-    // Pagesets keep some of it.
-    assert!(ended + 4.0 * 30.0 < stays, "{ended} of {stays} MiB");
+    // Of the 160 MiB the pagesets of eight CPUs keep what they may.
+    assert!(ended + 60.0 < stays, "{ended} of {stays} MiB");
     assert!(served <= 4 * 30, "{served}");
 }
 
