@@ -74,6 +74,7 @@ const LIVELY: &[(&str, &str)] = &[
     ("transparent_hugepage/khugepaged/scan_sleep_millisecs", "2"),
     ("zswap.enabled", "1"),
     ("zswap.max_pool_percent", "1"),
+    ("zswap.shrinker_enabled", "1"),
 ];
 
 /// What an operator may write besides settings and files of cgroups.
@@ -563,6 +564,7 @@ const MET: &[Event] = &[
     Event::Pswpout,
     Event::Zswpin,
     Event::Zswpout,
+    Event::Zswpwb,
     Event::WorkingsetRefaultAnon,
     Event::WorkingsetRefaultFile,
     Event::NrDirtied,
