@@ -24,12 +24,12 @@ struct Compressing {
 
 impl Compressing {
     /// With so many pages of memory and of swap on a disk, of which the process maps `pages`, all in memory.
-    fn new(variant: &str, memory: u64, pages: u64, bytes: u16) -> Compressing {
+    fn new(variant: &str, memory: u64, pages: u64, bytes: u32) -> Compressing {
         Compressing::with_swap(variant, memory, pages, bytes, None)
     }
 
     /// The same with swap that takes this time for a page, if it writes at once.
-    fn with_swap(variant: &str, memory: u64, pages: u64, bytes: u16, at_once: Option<Time>) -> Compressing {
+    fn with_swap(variant: &str, memory: u64, pages: u64, bytes: u32, at_once: Option<Time>) -> Compressing {
         let topology = Topology::of_nodes(1, 2);
         let range = MemoryRange::all_free(Node(0), ZoneType::Normal, 1 << 20..(1 << 20) + memory as u32);
         let mut settings = Settings::default();

@@ -124,7 +124,7 @@ impl BlockIo {
             swapon(system, &device, mib);
             Some(device)
         });
-        if let Some(compressor) = compressor(machine) {
+        if let Some(compressor) = compressor(machine, page_size) {
             system.mm.parts.zswap.set_compressor(compressor);
         }
         BlockIo {
@@ -456,15 +456,15 @@ impl BlockIo {
     }
 }
 
-/// What zswap's compression takes on a machine: what its zram does.
-fn compressor(machine: &Profile) -> Option<Compressor> {
+/// What zswap's compression of a page takes on a machine: what its zram takes for 4 KiB.
+fn compressor(machine: &Profile, page_size: PageSize) -> Option<Compressor> {
     machine.devices.values().find_map(|device| {
         let DeviceFigures::Zram(zram) = device else { return None };
-        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value);
+        let time = |figure: &Figure| Time::from_nanoseconds_f64(figure.value) * page_size.parts();
         Some(Compressor {
             compress: time(&zram.compress_ns),
             decompress: time(&zram.decompress_ns),
-            bytes: (4096.0 / zram.ratio.value) as u64,
+            bytes: (page_size.bytes() as f64 / zram.ratio.value) as u32,
         })
     })
 }

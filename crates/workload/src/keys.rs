@@ -47,6 +47,11 @@ impl Bounds {
     }
 }
 
+/// Whether a number is left out of a file, as it means the same.
+pub fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Of threads, tasks and pairs that have a CPU each, and of nodes' CPUs.
 pub const CPUS: Bounds = Bounds::new(1.0, 8192.0, "CPUs of the largest machine");
 /// Of a node's number.

@@ -9,7 +9,7 @@
 
 use crate::keys::{CPUS, MIB};
 use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
-use machine::WrongValue;
+use machine::{PageSize, WrongValue};
 use rand_pcg::Pcg64Mcg;
 
 crate::keys! {
@@ -33,8 +33,8 @@ impl OwnSpec for PageFaults {
     }
 }
 
-/// Pages of 4 KiB in a MiB.
-const PAGES: u64 = 256;
+/// Pages of a transaction.
+const PAGES: u64 = PageSize::Kib4.pages_of_mib(1);
 
 /// What a task does next.
 #[derive(Clone, Copy)]

@@ -16,8 +16,8 @@ use crate::demand::Thread;
 use crate::keys::{Bounds, CPUS, MIB, THREADS};
 use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use crate::threads::Affinity;
-use machine::WrongValue;
 use machine::profile::Figure;
+use machine::{PageSize, WrongValue};
 use rand_distr::{Distribution, Exp, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
@@ -42,23 +42,16 @@ crate::keys! {
         /// Pages of the kernel that a request takes, such as buffers of a socket.
         pub pages: u32 => Bounds::new(0.0, 262_144.0, "1 GiB for one request"),
         /// Memory of the service in MiB, which its threads fill, each its part, before they serve; none if absent.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::keys::is_zero")]
         pub memory_mib: u64 => MIB.or_none(),
         /// How much of it each request stores to, from the begin, in MiB.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::keys::is_zero")]
         pub used_mib: u64 => MIB.or_none(),
         /// Requests after which a thread ends, and the service with its last one; none if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub requests: Option<u64> => Bounds::new(1.0, 1e12, "requests"),
     }
 }
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// Pages of 4 KiB in a MiB.
-const PAGES: u64 = 256;
 
 impl Service {
     pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
@@ -85,6 +78,12 @@ fn share_of(pages: u64, thread: u64, threads: u64) -> Range<u64> {
     pages * thread / threads..pages * (thread + 1) / threads
 }
 
+/// A store to a line of each of these pages of the service's memory.
+fn store_to(pages: Range<u64>) -> Operation {
+    let (first, pages) = (pages.start, pages.end - pages.start);
+    Operation::Access { area: 0, first, pages, write: true, extent: Extent::Lines }
+}
+
 /// What is drawn for each request.
 #[derive(Clone, Copy)]
 struct Draws {
@@ -104,7 +103,8 @@ impl OwnSpec for Service {
     }
 
     fn start(&self, _seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
-        let areas = if self.memory_mib > 0 { vec![self.memory_mib * PAGES] } else { Vec::new() };
+        let memory = PageSize::Kib4.pages_of_mib(self.memory_mib);
+        let areas = if memory > 0 { vec![memory] } else { Vec::new() };
         let layout = Layout {
             processes: vec![Process { areas, ..Process::default() }],
             threads: vec![Thread::of(0); self.threads as usize],
@@ -115,12 +115,12 @@ impl OwnSpec for Service {
             random: random(u64::from(thread)),
             stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(thread as u16))),
             arrives: 0.0,
-            fills: share_of(self.memory_mib * PAGES, u64::from(thread), u64::from(self.threads)),
+            fills: share_of(memory, u64::from(thread), u64::from(self.threads)),
             to_serve: self.requests.unwrap_or(u64::MAX),
             left: Vec::new(),
         };
         let servers = (0..self.threads).map(server).collect();
-        let used = self.used_mib * PAGES;
+        let used = PageSize::Kib4.pages_of_mib(self.used_mib);
         let operations = Box::new(Requests { draws: self.draws()?, pages: self.pages, used, servers });
         Ok(Own { layout, operations })
     }
@@ -157,16 +157,9 @@ impl Operations for Requests {
         if let Some(affinity) = server.stays_on.take() {
             return Some(Operation::Pin(Some(affinity)));
         }
-        let Range { start, end } = std::mem::take(&mut server.fills);
-        if start < end {
-            let extent = Extent::Lines;
-            return Some(Operation::Access {
-                area: 0,
-                first: start,
-                pages: end - start,
-                write: true,
-                extent,
-            });
+        let fills = std::mem::take(&mut server.fills);
+        if !fills.is_empty() {
+            return Some(store_to(fills));
         }
         if server.left.is_empty() {
             server.to_serve = server.to_serve.checked_sub(1)?;
@@ -175,7 +168,7 @@ impl Operations for Requests {
             let request = [
                 Operation::Arrive { nanoseconds: (1e9 * server.arrives) as u64 },
                 Operation::AllocPages { pages },
-                Operation::Access { area: 0, first: 0, pages: used, write: true, extent: Extent::Lines },
+                store_to(0..used),
                 Operation::Compute { nanoseconds: work as u64 },
                 Operation::FreePages,
                 Operation::TransactionEnd,
@@ -234,10 +227,8 @@ mod tests {
         (spec.memory_mib, spec.used_mib, spec.requests) = (8, 2, Some(3));
         let all = operations(&spec, 0, 1000);
         assert_eq!(all.len(), 2 + 3 * 6);
-        let store =
-            |first, pages| Operation::Access { area: 0, first, pages, write: true, extent: Extent::Lines };
-        assert_eq!([all[1], all[4]], [store(0, 1024), store(0, 512)]);
-        assert_eq!(operations(&spec, 1, 2)[1], store(1024, 1024), "threads fill it together");
+        assert_eq!([all[1], all[4]], [store_to(0..1024), store_to(0..512)]);
+        assert_eq!(operations(&spec, 1, 2)[1], store_to(1024..2048), "threads fill it together");
         spec.used_mib = 9;
         assert!(spec.check().unwrap_err().to_string().contains("at most the 8 MiB"));
     }

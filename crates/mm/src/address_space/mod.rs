@@ -92,7 +92,7 @@ pub struct AddressSpace {
     pub(crate) locked_vm: u64,
     /// What its pages compress to, in bytes: each page to one of these, all equally often; empty for what the machine says
     /// ([`Compressor::bytes`](crate::zswap::Compressor::bytes)).
-    pub(crate) compressed_bytes: Vec<u16>,
+    pub(crate) compressed_bytes: Vec<u32>,
 }
 
 impl AddressSpace {
@@ -212,7 +212,7 @@ impl AddressSpaces {
 
     /// Sets what the pages of an address space compress to, in bytes: each page to one of these, all equally often; none for what the
     /// machine says. Children inherit it.
-    pub fn set_compressed_bytes(&mut self, mm: MmId, bytes: Vec<u16>) {
+    pub fn set_compressed_bytes(&mut self, mm: MmId, bytes: Vec<u32>) {
         self.mms[mm].compressed_bytes = bytes;
     }
 

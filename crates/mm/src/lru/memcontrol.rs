@@ -338,30 +338,17 @@ impl Memcgs {
         self.for_all_above(memcg, |group| group.swap_current = group.swap_current.wrapping_add_signed(pages));
     }
 
-    /// Charges a page that takes so many bytes in zswap to `memcg`, beyond all limits (`obj_cgroup_charge_zswap`); `page` is the size
-    /// of a page.
-    pub(crate) fn charge_zswap(&mut self, memcg: Memcg, bytes: u64, page: u64) {
+    /// Charges pages that take so many bytes in zswap to `memcg`, beyond all limits (`obj_cgroup_charge_zswap`); negative for pages that
+    /// have left it. `page` is the size of a page: of the bytes of a group, whole pages are charged.
+    pub(crate) fn charge_zswap(&mut self, memcg: Memcg, pages: i64, bytes: i64, page: u64) {
         let own = &mut self.groups[memcg.index()].own_zswap_bytes;
         let before = own.div_ceil(page);
-        *own += bytes;
-        let pages = own.div_ceil(page) - before;
+        *own = own.wrapping_add_signed(bytes);
+        let charged = own.div_ceil(page) as i64 - before as i64;
         self.for_all_above(memcg, |group| {
-            group.current += pages;
-            group.zswap_bytes += bytes;
-            group.zswapped += 1;
-        });
-    }
-
-    /// Takes a charge of [`Self::charge_zswap`] back.
-    pub(crate) fn uncharge_zswap(&mut self, memcg: Memcg, bytes: u64, page: u64) {
-        let own = &mut self.groups[memcg.index()].own_zswap_bytes;
-        let before = own.div_ceil(page);
-        *own -= bytes;
-        let pages = before - own.div_ceil(page);
-        self.for_all_above(memcg, |group| {
-            group.current -= pages;
-            group.zswap_bytes -= bytes;
-            group.zswapped -= 1;
+            group.current = group.current.wrapping_add_signed(charged);
+            group.zswap_bytes = group.zswap_bytes.wrapping_add_signed(bytes);
+            group.zswapped = group.zswapped.wrapping_add_signed(pages);
         });
     }
 

@@ -54,6 +54,12 @@ pub struct Lrus {
 }
 
 impl Lrus {
+    /// The memory cgroup that a folio is charged to (`folio_memcg`).
+    #[inline]
+    pub(crate) fn memcg_of(&self, id: FolioId) -> Memcg {
+        self.lruvecs[self.folios[id].lruvec].memcg
+    }
+
     /// Makes the state before the first folio: the root memory cgroup with its empty lruvecs. `turns` is the
     /// stream of random numbers from which the memcg LRU of each node draws its bins.
     pub(crate) fn new(

@@ -31,7 +31,7 @@ impl Kernel<'_> {
             Category::PageMigration,
             self.on.machine.costs.numa().page_migrate + copy,
         );
-        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let memcg = self.parts.lrus.memcg_of(id);
         let zone = self.parts.allocator.zones()[self.parts.allocator.zone_of(pages)].kind as usize;
         let lruvec = self.parts.lrus.lruvec_of(memcg, target);
         let old = self.replace_pages(id, pages, lruvec);

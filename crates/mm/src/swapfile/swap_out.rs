@@ -39,7 +39,7 @@ impl Kernel<'_> {
             self.parts.address_spaces.count_mthp_stat(order, MthpStat::Zswpout, 1);
             return Writeout::Done;
         }
-        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let memcg = self.parts.lrus.memcg_of(id);
         if self.on.settings.zswap.enabled && !self.parts.lrus.memcgs.zswap_writes_back(memcg) {
             return Writeout::Refused;
         }
@@ -117,7 +117,7 @@ impl Kernel<'_> {
     /// Allocates contiguous swap entries for a folio and puts it into the swap cache (`folio_alloc_swap`).
     /// Returns whether there were entries and the memcg may have as many.
     pub(crate) fn add_to_swap(&mut self, cpu: Cpu, id: FolioId) -> bool {
-        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let memcg = self.parts.lrus.memcg_of(id);
         let flags = self.parts.lrus.folios.flags[id];
         if self.parts.lrus.memcgs.swap_margin(memcg, self.parts.swap.free()) < flags.nr_pages() {
             return false;
@@ -173,7 +173,7 @@ impl Parts {
     /// Removes a folio that is to be freed from the swap cache. Its entries keep `shadow`, except for those
     /// that no PTE refers to, which are freed.
     pub(crate) fn remove_from_swap_cache(&mut self, id: FolioId, shadow: u64) {
-        let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
+        let memcg = self.lrus.memcg_of(id);
         for entry in self.swap_entries(id) {
             self.swap.slots[entry as usize] = Slot::Out { shadow, memcg };
             if self.swap.swap_users(entry) == 0 {
@@ -199,7 +199,7 @@ impl Parts {
         if entries.any(|entry| self.swap.swap_users(entry) > 0) {
             return false;
         }
-        let memcg = self.lrus.lruvecs[self.lrus.folios[id].lruvec].memcg;
+        let memcg = self.lrus.memcg_of(id);
         self.swap_entries(id).for_each(|entry| self.release_swap_entry(entry));
         let flags = &mut self.lrus.folios.flags[id];
         flags.clear(FolioFlags::SWAPCACHE);

@@ -20,13 +20,13 @@ fn scatter(mm: MmId, page: Vpn) -> u64 {
 
 impl Parts {
     /// What each page of a mapped folio compresses to; nothing if it is all zeroes.
-    pub(crate) fn compressed_lengths(&self, id: FolioId) -> Vec<u16> {
+    pub(crate) fn compressed_lengths(&self, id: FolioId) -> Vec<u32> {
         let tables = &self.address_spaces.page_tables;
         let pages = self.lrus.folios.flags[id].nr_pages() as usize;
         let number = tables.at_slot(self.lrus.folios[id].slot);
         let table = &tables[number.table()];
         let place = number.place() / pages * pages;
-        let default = self.zswap.compressor.map_or(0, |compressor| compressor.bytes as u16);
+        let default = self.zswap.compressor.map_or(0, |compressor| compressor.bytes);
         let lengths = &self.address_spaces.mm(table.mm).compressed_bytes;
         let length = |place: usize| {
             if table.untouched(place..place + 1, id) > 0 {

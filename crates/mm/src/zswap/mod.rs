@@ -33,22 +33,22 @@ use std::collections::BTreeMap;
 pub use writeback::ShrinkWork;
 use zsmalloc::{Zsmalloc, ZspageId};
 
-/// What compression takes on a machine.
+/// What compression takes on a machine, for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressor {
-    /// CPU time to compress 4 KiB and store them.
+    /// CPU time to compress it and store it.
     pub compress: Time,
-    /// CPU time to look up 4 KiB and decompress them.
+    /// CPU time to look it up and decompress it.
     pub decompress: Time,
-    /// Bytes that 4 KiB of programs compress to which do not say it themselves.
-    pub bytes: u64,
+    /// Bytes that it compresses to, of programs that do not say it themselves.
+    pub bytes: u32,
 }
 
 /// A compressed page (`struct zswap_entry`).
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Bytes that it takes; none for a page of zeroes, which kernels without a zeromap note here.
-    length: u16,
+    length: u32,
     zspage: Option<ZspageId>,
     /// Whose list it is on.
     lruvec: LruvecId,
@@ -77,7 +77,7 @@ pub struct Zswap {
     /// Indexed by swap entry.
     entries: Vec<Option<Entry>>,
     /// Bytes that the page of each swap entry compresses to, as of its last swap-out.
-    lengths: Vec<u16>,
+    lengths: Vec<u32>,
     pool: Zsmalloc,
     /// Indexed by lruvec.
     lists: Vec<List>,
@@ -167,7 +167,7 @@ impl Zswap {
     }
 
     /// Notes what the pages of a folio compress to which gets swap entries from `first` on.
-    pub(crate) fn note_lengths(&mut self, first: SwapEntry, lengths: Vec<u16>) {
+    pub(crate) fn note_lengths(&mut self, first: SwapEntry, lengths: Vec<u32>) {
         for (swap, length) in (first as usize..).zip(lengths) {
             if self.lengths.len() <= swap {
                 self.lengths.resize(swap + 1, 0);

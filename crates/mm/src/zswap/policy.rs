@@ -113,7 +113,7 @@ pub fn asks_for_writeback(f: &ZswapFeatures, is_at_limit: bool, is_full: bool) -
 
 /// Bytes that a page takes in the pool which compresses to `length` bytes; `None` if it is refused. `writes_back`: the page's memory
 /// cgroup may write back (`memory.zswap.writeback`), and `page` is the size of a page.
-pub fn stored_length(f: &ZswapFeatures, length: u64, page: u64, writes_back: bool) -> Option<u64> {
+pub fn stored_length(f: &ZswapFeatures, length: u32, page: u32, writes_back: bool) -> Option<u32> {
     match length < page {
         true => Some(length),
         false => (f.stores_incompressible && writes_back).then_some(page),
@@ -121,11 +121,11 @@ pub fn stored_length(f: &ZswapFeatures, length: u64, page: u64, writes_back: boo
 }
 
 /// Bytes that a page of one word and zeroes takes: less than the 109 that lzo makes of 64 random bytes and zeroes.
-const BYTES_OF_ZEROES: u16 = 48;
+const BYTES_OF_ZEROES: u32 = 48;
 
 /// What a page is compressed to, of what it contains: one that nobody has stored to is noted without taking memory where swap has no bits for
 /// such pages, and comes here as a part of a larger folio where it has (`zswap_is_page_same_filled` before 6.12).
-pub fn length_of_content(folios: &FolioFeatures, length: u16) -> u16 {
+pub fn length_of_content(folios: &FolioFeatures, length: u32) -> u32 {
     if length == 0 && folios.zeromap { BYTES_OF_ZEROES } else { length }
 }
 

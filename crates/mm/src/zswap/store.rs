@@ -33,7 +33,7 @@ impl Kernel<'_> {
 
     /// Whether the limits of a folio's memory cgroup and of the pool let it in (`obj_cgroup_may_zswap`, `zswap_check_limits`).
     fn has_room_in_zswap(&mut self, id: FolioId) -> bool {
-        let memcg = self.parts.lrus.lruvecs[self.parts.lrus.folios[id].lruvec].memcg;
+        let memcg = self.parts.lrus.memcg_of(id);
         let makes_room = policy::makes_room_in_memcg(&self.on.features.zswap);
         if !(self.may_zswap(memcg) || makes_room && self.shrink_zswap_of(memcg).is_ok()) {
             return false;
@@ -55,20 +55,16 @@ impl Kernel<'_> {
     /// Stores the pages of a folio one after the other.
     fn store_pages(&mut self, id: FolioId) -> bool {
         let Some(compressor) = self.parts.zswap.compressor else { return false };
-        let (f, page) = (self.on.features.zswap, self.parts.zswap.page_bytes);
+        let (f, page) = (self.on.features.zswap, self.parts.zswap.page_bytes as u32);
         let lruvec = self.parts.lrus.folios[id].lruvec;
         let writes_back = self.parts.lrus.memcgs.zswap_writes_back(self.parts.lrus.lruvecs[lruvec].memcg);
         for swap in self.parts.swap_entries(id) {
             let known = self.parts.zswap.lengths.get(swap as usize).copied();
-            let known = known.unwrap_or(compressor.bytes as u16);
+            let known = known.unwrap_or(compressor.bytes);
             let length = policy::length_of_content(&self.on.features.folios, known);
-            let charged = if length == 0 {
-                self.on.machine.costs.page_miss
-            } else {
-                compressor.compress * (page / 4096)
-            };
+            let charged = if length == 0 { self.on.machine.costs.page_miss } else { compressor.compress };
             self.on.machine.charge(self.on.cpu, Category::Zswap, charged);
-            let Some(length) = policy::stored_length(&f, length.into(), page, writes_back) else {
+            let Some(length) = policy::stored_length(&f, length, page, writes_back) else {
                 return false;
             };
             self.parts.zswap_invalidate(swap);
@@ -81,20 +77,20 @@ impl Kernel<'_> {
     }
 
     /// Puts a compressed page into the pool, if there is memory for it (`zs_malloc`).
-    fn store_page(&mut self, swap: SwapEntry, lruvec: LruvecId, length: u64) -> bool {
+    fn store_page(&mut self, swap: SwapEntry, lruvec: LruvecId, length: u32) -> bool {
         let zspage = match length {
             0 => None,
-            _ => match self.parts.zswap.pool.put(length) {
+            _ => match self.parts.zswap.pool.put(length.into()) {
                 Some(zspage) => Some(zspage),
                 None => {
-                    let wanted = self.parts.zswap.pool.pages_for(length);
+                    let wanted = self.parts.zswap.pool.pages_for(length.into());
                     let Some(frames) = self.alloc_zspage(wanted, lruvec) else { return false };
-                    Some(self.parts.zswap.pool.put_into(length, frames))
+                    Some(self.parts.zswap.pool.put_into(length.into(), frames))
                 }
             },
         };
         let entry = Entry {
-            length: length as u16,
+            length,
             zspage,
             lruvec,
             turn: 0,
@@ -113,7 +109,7 @@ impl Kernel<'_> {
             list.protected = policy::protected_after_store(&self.on.features.zswap, list.protected, on_list);
         }
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
-        self.parts.lrus.memcgs.charge_zswap(memcg, length, self.parts.zswap.page_bytes);
+        self.parts.lrus.memcgs.charge_zswap(memcg, 1, length.into(), self.parts.zswap.page_bytes);
         true
     }
 
@@ -139,7 +135,7 @@ impl Kernel<'_> {
     pub(crate) fn zswap_load(&mut self, id: FolioId, swap: SwapEntry, path: SwapInPath) -> bool {
         let Some(&Entry { length, .. }) = self.parts.zswap.entry(swap) else { return false };
         let cost = match (length, self.parts.zswap.compressor) {
-            (1.., Some(compressor)) => compressor.decompress * (self.parts.zswap.page_bytes / 4096),
+            (1.., Some(compressor)) => compressor.decompress,
             _ => self.on.machine.costs.clear(1),
         };
         self.on.machine.charge(self.on.cpu, Category::Zswap, cost);
@@ -191,12 +187,10 @@ impl Parts {
     pub(crate) fn zswap_invalidate(&mut self, swap: SwapEntry) {
         if let Some(entry) = self.zswap.take(swap) {
             let memcg = self.lrus.lruvecs[entry.lruvec].memcg;
-            self.lrus.memcgs.uncharge_zswap(memcg, entry.length.into(), self.zswap.page_bytes);
+            self.lrus.memcgs.charge_zswap(memcg, -1, -i64::from(entry.length), self.zswap.page_bytes);
         }
     }
-}
 
-impl Parts {
     /// Panics unless lists, pool and stored pages agree. Returns the pages charged to each memory cgroup, and those of the pool.
     pub(crate) fn validate_zswap(&self) -> (Vec<u64>, u64) {
         let mut bytes = vec![0; self.lrus.memcgs.len()];

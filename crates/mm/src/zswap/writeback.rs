@@ -6,8 +6,9 @@
 //!                                                     └─► decompressed into the swap cache ─► written ─► reclaimed
 //! ```
 //!
-//! So a pool that was filled in one go and is full writes nothing back before each of its entries has been passed over: 16 of them in a
-//! run of the worker, which gives up then and waits for the next page that is refused. In the kernel: `shrink_memcg_cb`,
+//! So a pool that was filled in one go and is full writes nothing back before each of its entries has been passed over. A run of the worker
+//! gives up after sixteen failures, of which the end of a pass over all memory cgroups in which it has not looked at any yet is one; so it
+//! passes over fifteen or sixteen, and waits for the next page that is refused. In the kernel: `shrink_memcg_cb`,
 //! `zswap_writeback_entry`, `shrink_worker`, `zswap_shrinker_count` and `_scan` in mm/zswap.c.
 
 use super::policy::{self, Worker};
@@ -155,21 +156,24 @@ impl Kernel<'_> {
     fn decompress_for_writeback(&mut self, id: FolioId, swap: SwapEntry) {
         self.note_swapped_in(id, swap, AddedBy::Other);
         if let Some(compressor) = self.parts.zswap.compressor {
-            let cost = compressor.decompress * (self.parts.zswap.page_bytes / 4096);
-            self.on.machine.charge(self.on.cpu, Category::Zswap, cost);
+            self.on.machine.charge(self.on.cpu, Category::Zswap, compressor.decompress);
         }
         self.parts.add_to_swap_cache(swap..swap + 1, id);
         self.folio_add_lru(id, AddedBy::Other);
     }
 
-    /// Looks at the oldest entry of a list, unless the page of the last one was in use.
-    fn look_unless(&mut self, lruvec: LruvecId, stopped: &mut bool) -> Option<Looked> {
-        if *stopped {
-            return None;
+    /// Looks at so many entries of a list, up to one whose page is in use. Returns whether to go on: something was written, and no page was in
+    /// use (`SHRINK_STOP`).
+    fn scan_zswap(&mut self, lruvec: LruvecId, entries: u64) -> bool {
+        let mut written = false;
+        for _ in 0..entries {
+            match self.look_at_oldest(lruvec) {
+                None => break,
+                Some(Looked::InSwapCache) => return false,
+                Some(looked) => written |= looked == Looked::Written,
+            }
         }
-        let looked = self.look_at_oldest(lruvec)?;
-        *stopped = looked == Looked::InSwapCache;
-        Some(looked)
+        written
     }
 
     /// Writes back entries of a list because memory is short, as a shrinker (`zswap_shrinker_scan`).
@@ -193,11 +197,9 @@ impl Kernel<'_> {
             if policy::spares_batch(&f, list.protected, list.entries.len() as u64, batch) {
                 break;
             }
-            let mut stopped = false;
-            let looked: Vec<Looked> =
-                (0..batch).map_while(|_| self.look_unless(lruvec, &mut stopped)).collect();
+            let goes_on = self.scan_zswap(lruvec, batch);
             scan.scanned(batch);
-            if stopped || !looked.contains(&Looked::Written) {
+            if !goes_on {
                 break;
             }
         }

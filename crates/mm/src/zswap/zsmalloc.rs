@@ -10,7 +10,7 @@
 //!
 //! Classes are 16 bytes apart; those whose zspages have as many pages and hold as many objects are one. Compacting the objects of a
 //! class, which the kernel does under memory pressure, and the memory of its own records are not modelled. In the kernel:
-//! mm/zsmalloc.c with `CONFIG_ZSMALLOC_CHAIN_SIZE=8`, the default since 6.3.
+//! mm/zsmalloc.c with `CONFIG_ZSMALLOC_CHAIN_SIZE=8`, the default of 6.12; 6.1 has four pages at most.
 
 use crate::allocator::page::Pfn;
 use std::cmp::Reverse;

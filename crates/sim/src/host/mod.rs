@@ -86,16 +86,16 @@ workload::keys! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub swap: Option<String>,
         /// Size of the swap area in MiB.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub swap_mib: u64 => MIB.or_none(),
         /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub held_mib: u64 => MIB.or_none(),
         /// How threads get to their preferred nodes, if different from the kernel's way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub placement: Option<PlacementKey>,
         /// Virtual time before measuring starts, in milliseconds.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub warm_milliseconds: u64 => MILLISECONDS.or_none(),
         /// Virtual time measured, in milliseconds; less if all threads finish earlier.
         pub milliseconds: u64 => MILLISECONDS,
@@ -116,7 +116,7 @@ workload::keys! {
     #[derive(Eq)]
     pub struct HostEvent {
         /// Virtual time in milliseconds, from the start of warming up. A write begins when those before it have ended.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub milliseconds: u64 => MILLISECONDS.or_none(),
         /// `FILE=VALUE`: a setting, a file of a pool of huge pages, or CGROUP/memory.high and the like.
         pub write: String,
@@ -200,12 +200,12 @@ workload::keys! {
         /// What its pages compress to with zswap, in bytes: each page to one of these, all equally often. So ten numbers are the
         /// tenths of a distribution. Of 4 KiB what the machine's zram leaves if absent.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pub compressed_bytes: Vec<u16> => COMPRESSED,
+        pub compressed_bytes: Vec<u32> => COMPRESSED,
         /// Virtual time at which it starts, in milliseconds.
         #[serde(default)]
         pub start_milliseconds: u64 => MILLISECONDS.or_none(),
         /// Time over which its copies start, one after the other, in milliseconds; together if absent.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub start_spread_milliseconds: u64 => MILLISECONDS.or_none(),
         /// What it does.
         pub program: ProgramSpec,
@@ -222,10 +222,6 @@ fn is_yes(is_on: &bool) -> bool {
 
 fn one() -> u32 {
     1
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl HostPrograms {

@@ -186,7 +186,7 @@ pub(super) struct Running {
     /// What its processes map besides their areas.
     pub layout: Option<ProcessLayout>,
     /// What its pages compress to ([`HostProgram::compressed_bytes`]).
-    compressed_bytes: Vec<u16>,
+    compressed_bytes: Vec<u32>,
     /// Where its threads may run.
     allowed: Option<CpuSet>,
     /// Where the first thread of a process runs first.

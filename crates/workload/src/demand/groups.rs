@@ -73,7 +73,7 @@ crate::keys! {
         #[serde(default = "one")]
         pub outstanding: u32 => Bounds::new(1.0, 65_536.0, "entries of the longest queue that a device has"),
         /// Virtual time at which the threads start, in milliseconds.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::keys::is_zero")]
         pub start_milliseconds: u64 => MILLISECONDS.or_none(),
         /// Whether the group only disturbs others: its accesses do not count towards the score.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -81,10 +81,6 @@ crate::keys! {
         /// CPU time of the program per access, in nanoseconds.
         pub compute_ns: Figure => NANOSECONDS,
     }
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Kind of object that a group accesses.

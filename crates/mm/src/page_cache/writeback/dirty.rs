@@ -7,7 +7,6 @@ use super::{Domain, Listed};
 use crate::counters::Event;
 use crate::jiffies::jiffies_at;
 use crate::kernel::{Kernel, Parts};
-use crate::lru::Lrus;
 use crate::lru::folio::{Census, FolioFlags, FolioId};
 use crate::lru::memcontrol::Memcg;
 use crate::page_cache::xarray::FileId;
@@ -218,11 +217,5 @@ impl Parts {
             nr_writeback,
             "pages under writeback of all flushers"
         );
-    }
-}
-
-impl Lrus {
-    fn memcg_of(&self, id: FolioId) -> Memcg {
-        self.lruvecs[self.folios[id].lruvec].memcg
     }
 }
