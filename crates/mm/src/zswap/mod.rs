@@ -12,9 +12,9 @@
 //! What a page compresses to is a property of the program (`AddressSpace::compressed_bytes`), what that costs one of the machine
 //! ([`Compressor`]). The pool takes page frames, and what it holds is charged to the page's memory cgroup by the byte.
 //!
-//! [`policy`] decides, `contents` says what pages compress to, `zsmalloc` packs, `store` takes pages in and gives them back, `writeback` moves them to the device. Not
-//! modelled: other pools than zsmalloc (6.1 has zbud by default), several pools after a change of compressor, slabs for entries, and
-//! locks. In the kernel: mm/zswap.c.
+//! [`policy`] decides, `contents` says what pages compress to, `zsmalloc` packs, `store` takes pages in and gives them back,
+//! `writeback` moves them to the device. Not modelled: other pools than zsmalloc (6.1 has zbud by default), several pools after a
+//! change of compressor, slabs for entries, and locks. In the kernel: mm/zswap.c.
 
 mod contents;
 pub mod policy;
