@@ -21,9 +21,17 @@
 //! directions share the pipe. Not modelled: a write cache that fills up, garbage collection, and contention
 //! of requests for one flash chip.
 //!
-//! Requests are submitted in the order of virtual time, and each stage serves them in that order. So the
-//! completion of a request is known when it is submitted, and a disk only needs to remember when its pipe
-//! becomes free.
+//! The completion of a request is known when it is submitted, and a disk only needs to remember when its pipe
+//! is idle. A CPU whose clock is ahead submits before others whose clocks are behind:
+//!
+//! ```text
+//!   pipe       ▓▓▓▓▓·····▓▓▓▓▓▓▓▓··▓▓▓▓                ▓ reserved   · idle
+//!                   ▲ a request that comes late, of five units: ▓▓▓▓▓ fits in, and waits for nobody
+//! ```
+//!
+//! What comes late takes the time that the pipe is idle from then on, piece by piece, and what was reserved
+//! stays. So the pipe is busy exactly when it would be if all came in order; only who waits for whom may
+//! differ, among those whose clocks are that far apart.
 //!
 //! Two devices are no disks: the submitting CPU does the work itself, in its own time, and there is no queue.
 //! A RAM disk copies (`drivers/block/brd.c: brd_submit_bio`), zram compresses and decompresses
@@ -32,6 +40,7 @@
 use crate::profile::{Figure, cost_figures};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// Size of the requests that data sheets count, and of a page, bytes.
 const PAGE: u64 = 4096;
@@ -181,7 +190,7 @@ impl DeviceFigures {
                     Stages::new(&disk.write_iops_one, &disk.write_iops_many, &disk.write_mb_per_second),
                 ],
                 driver: time(&disk.driver_ns),
-                pipe_free: Time::ZERO,
+                pipe: Pipe::default(),
             },
             DeviceFigures::Ramdisk(ramdisk) => {
                 Kind::Memory { page: [time(&ramdisk.copy_ns), time(&ramdisk.copy_ns)], ratio: 1.0 }
@@ -222,6 +231,50 @@ impl Stages {
     }
 }
 
+/// When a disk's pipe is idle.
+#[derive(Clone, Debug, Default)]
+struct Pipe {
+    /// Idle times between reservations, in order; those that nobody can come to any more are forgotten.
+    idle: VecDeque<(Time, Time)>,
+    /// From when on nothing is reserved.
+    free: Time,
+}
+
+impl Pipe {
+    /// Reserves `busy` for a request that comes at `arrival`. Returns when it leaves the pipe.
+    fn reserve(&mut self, arrival: Time, mut busy: Time) -> Time {
+        if arrival > self.free {
+            self.idle.push_back((self.free, arrival));
+            self.free = arrival;
+        }
+        let mut at = self.idle.partition_point(|&(_, end)| end <= arrival);
+        while let Some((start, end)) = self.idle.remove(at) {
+            let from = start.max(arrival);
+            if start < from {
+                self.idle.insert(at, (start, from));
+                at += 1;
+            }
+            let until = from + busy;
+            if until < end {
+                self.idle.insert(at, (until, end));
+            }
+            if until <= end {
+                return until;
+            }
+            busy = until - end;
+        }
+        self.free += busy;
+        self.free
+    }
+
+    /// Forgets idle times before `now`.
+    fn forget_before(&mut self, now: Time) {
+        while self.idle.front().is_some_and(|&(_, end)| end <= now) {
+            self.idle.pop_front();
+        }
+    }
+}
+
 /// How a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -247,7 +300,7 @@ pub struct DeviceStatistics {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Disk { stages: [Stages; 2], driver: Time, pipe_free: Time },
+    Disk { stages: [Stages; 2], driver: Time, pipe: Pipe },
     Memory { page: [Time; 2], ratio: f64 },
 }
 
@@ -259,17 +312,16 @@ pub struct Device {
 }
 
 impl Device {
-    /// Submits a request of `bytes` at `now`, which must not be before an earlier submission.
+    /// Submits a request of `bytes` at `now`.
     pub fn submit(&mut self, now: Time, direction: Direction, bytes: u64) -> Service {
         let side = direction as usize;
         let (service, wait, busy) = match &mut self.kind {
-            Kind::Disk { stages, driver, pipe_free } => {
+            Kind::Disk { stages, driver, pipe } => {
                 let stages = stages[side];
                 let arrival = now + *driver;
-                let wait = pipe_free.saturating_sub(arrival);
                 let busy = stages.in_pipe(bytes);
-                *pipe_free = arrival + wait + busy;
-                (Service { cpu: *driver, completion: *pipe_free + stages.latency }, wait, busy)
+                let left = pipe.reserve(arrival, busy);
+                (Service { cpu: *driver, completion: left + stages.latency }, left - arrival - busy, busy)
             }
             Kind::Memory { page, .. } => {
                 let cpu = page[side].fraction(bytes, PAGE);
@@ -283,6 +335,13 @@ impl Device {
         statistics.wait += wait;
         statistics.busy += busy;
         service
+    }
+
+    /// Says that nobody submits before `now` any more.
+    pub fn forget_before(&mut self, now: Time) {
+        if let Kind::Disk { pipe, .. } = &mut self.kind {
+            pipe.forget_before(now);
+        }
     }
 
     /// Memory of the machine that `bytes` on this device occupy: none on a disk, all on a RAM disk, a part on
@@ -415,6 +474,32 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever the order of submission, a disk is busy when it would be if all came in order of time: the last request leaves the
+        /// pipe then, nobody is served before he comes, and as much time is idle.
+        #[test]
+        fn who_submits_late_takes_time_that_is_idle(
+            arrivals in proptest::collection::vec((0u64..100_000, 1u64..9000), 1..100)
+        ) {
+            let ns = Time::from_nanoseconds;
+            let reserve = |requests: &[(u64, u64)]| {
+                let mut pipe = Pipe::default();
+                let left: Vec<Time> = requests.iter().map(|&(at, busy)| pipe.reserve(ns(at), ns(busy))).collect();
+                (left, pipe)
+            };
+            let mut in_order = arrivals.clone();
+            in_order.sort();
+            let (left, pipe) = reserve(&arrivals);
+            let (_, expected) = reserve(&in_order);
+            prop_assert_eq!((pipe.free, &pipe.idle), (expected.free, &expected.idle));
+            for (left, &(at, busy)) in left.into_iter().zip(&arrivals) {
+                prop_assert!(left >= ns(at + busy));
+            }
+            let mut forgetful = pipe.clone();
+            let now = ns(arrivals[0].0);
+            forgetful.forget_before(now);
+            prop_assert_eq!(forgetful.reserve(now, ns(500)), pipe.clone().reserve(now, ns(500)));
+        }
+
         #[test]
         fn requests_complete_as_they_do_step_by_step(
             gaps in proptest::collection::vec((0u64..40_000, any::<bool>(), 1u64..64), 1..200)

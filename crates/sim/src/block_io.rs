@@ -175,8 +175,9 @@ impl BlockIo {
         self.completions.peek().map(|&Reverse((time, _))| time)
     }
 
-    /// Handles all completions up to `now`.
+    /// Handles all completions up to `now`, before which nobody submits any more.
     pub fn complete(&mut self, system: &mut System, cpu: Cpu, now: Time) {
+        self.file_device.iter_mut().chain(&mut self.swap_device).for_each(|device| device.forget_before(now));
         while let Some(&Reverse((time, completion))) = self.completions.peek()
             && time <= now
         {
