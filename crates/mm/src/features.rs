@@ -242,6 +242,7 @@ impl Features {
         ..Features::MAINLINE_6_9
     };
     pub(crate) const MAINLINE_6_11: Features = Features {
+        reclaim: ReclaimFeatures::MAINLINE_6_11,
         folios: FolioFeatures::MAINLINE_6_11,
         readahead: ReadaheadFeatures::MAINLINE_6_11,
         ..Features::MAINLINE_6_10

@@ -239,10 +239,16 @@ fn read_pages(
     }
 }
 
-/// Two memcgs claim all of their parent's protection, so each gets half of it.
+/// Two memcgs claim all of their parent's protection, so each gets half of it. From 6.11 on a call of reclaim may have enough from the
+/// first of them, and shares of protection go by what memcgs use: the first gets less, the second more.
 #[test]
 fn nested_groups_share_the_protection_of_their_parent() {
-    for variant in ["classic", "mglru-6.5", "mainline-6.18"] {
+    for (variant, first, second) in [
+        ("classic", 180..=330, 180..=330),
+        ("mglru-6.5", 180..=330, 180..=330),
+        ("mainline-6.10", 180..=330, 180..=330),
+        ("mainline-6.18", 140..=180, 220..=330),
+    ] {
         let (mut machine, mut mm) = boot(Series::RECLAIM.variant(variant).unwrap());
         let limited = mm.parts.lrus.create_memcg(Memcg::ROOT);
         mm.parts.lrus.memcg_mut(limited).max = 1000;
@@ -263,7 +269,7 @@ fn nested_groups_share_the_protection_of_their_parent() {
         read(&mut mm, neighbour, 5000);
         let left = children.map(|child| mm.parts.lrus.memcg(child).current);
         // The stocks and batches of CPUs make these numbers inexact.
-        assert!(left.iter().all(|left| (180..=330).contains(left)), "{variant}: {left:?}");
+        assert!(first.contains(&left[0]) && second.contains(&left[1]), "{variant}: {left:?}");
     }
 }
 

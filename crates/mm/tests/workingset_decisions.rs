@@ -613,17 +613,19 @@ fn released_kernels_have_their_own_lru() {
         GenFeatures { placement: Placement::SecondOldest, restores_refs: true, ..generations("mglru-6.1") };
     let of_6_1 = Variant::of_release("6.1").unwrap().features.reclaim;
     assert_eq!(of_6_1, ReclaimFeatures { lru: Lru::MultiGen(late), ..features("mglru-6.1") });
-    // 6.9 lets kswapd start again and gives memory.reclaim larger batches, 6.12 changed the statistics that the
-    // classic LRU reads, 6.13 when the multi-gen LRU wakes flushers.
+    // 6.9 lets kswapd start again and gives memory.reclaim larger batches, 6.11 lets direct reclaim stop where it has enough, 6.12
+    // changed the statistics that the classic LRU reads, 6.13 when the multi-gen LRU wakes flushers.
     let of_6_9 = ReclaimFeatures {
         retries_without_cache_trim: true,
         proactive_batch: ProactiveBatch::Quarter,
         ..features("mglru-6.7")
     };
-    for release in ["6.9", "6.11"] {
+    for release in ["6.9", "6.10"] {
         assert_eq!(Variant::of_release(release).unwrap().features.reclaim, of_6_9, "{release}");
     }
-    let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..of_6_9 };
+    let of_6_11 = ReclaimFeatures { incremental_iteration: true, ..of_6_9 };
+    assert_eq!(Variant::of_release("6.11").unwrap().features.reclaim, of_6_11);
+    let of_6_12 = ReclaimFeatures { reads_late_stats: true, ..of_6_11 };
     assert_eq!(Variant::of_release("6.12").unwrap().features.reclaim, of_6_12);
     let writes = GenFeatures { wakes_flushers: FlusherRule::AllTaken, ..generations("mglru-6.7") };
     let of_6_13 = ReclaimFeatures { lru: Lru::MultiGen(writes), ..of_6_12 };

@@ -10,8 +10,8 @@ use mm::Features;
 use mm::decisions::{Decisions, Rule, ScanCountState};
 use mm::lruvec::LruList;
 use mm::vmscan::policy::{
-    BalanceState, SWAP_CLUSTER_MAX, inactive_is_low, protection, scan_balance, scan_count, scans_all_of_it,
-    shrink_in_turn, unprotected,
+    BalanceState, ListsInTurn, SWAP_CLUSTER_MAX, inactive_is_low, protection, scan_balance, scan_count,
+    scans_all_of_it, unprotected,
 };
 
 pub fn cases() -> Vec<Case> {
@@ -84,11 +84,13 @@ fn shrink_lruvec(_: &Features, s: &mut ScanCountState) {
     let all_of_it = scans_all_of_it(s.cgroup_reclaim != 0, s.kswapd != 0, s.priority as u8);
     let reclaimed_of_32 = s.reclaimed_of_32;
     let (calls, scanned) = (&mut s.calls, &mut s.scanned);
-    s.nr_reclaimed = shrink_in_turn(targets, s.nr_to_reclaim, all_of_it, |list, pages| {
+    let mut lists = ListsInTurn::new(targets, s.nr_to_reclaim, all_of_it);
+    while lists.turn(|list, pages| {
         calls[list as usize] += 1;
         scanned[list as usize] += pages;
         pages * u64::from(reclaimed_of_32[list as usize]) / SWAP_CLUSTER_MAX
-    });
+    }) {}
+    s.nr_reclaimed = lists.reclaimed();
     s.memcg_low_skipped = skipped.into();
     let [inactive, active, ..] = s.sizes;
     let ages = s.can_age_anon != 0 && inactive_is_low(PageSize::Kib4, inactive, active);

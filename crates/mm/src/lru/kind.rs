@@ -23,14 +23,19 @@ use crate::lru::Lrus;
 use crate::lru::folio::{FolioFlags, FolioId, Folios, ListEnd, ListHead, LruvecId};
 use crate::lru::lruvec::{LruList, Lruvec};
 use crate::lru::memcontrol::Memcg;
-use crate::lru::mglru::{
-    self,
-    policy::{looks_around, memcgs_take_turns},
-};
+use crate::lru::mglru::{self, Eviction, policy::looks_around};
 use crate::lru::policy::AddedBy;
 use crate::lru::vmscan::ScanControl;
 use crate::lru::vmscan::features::{Lru, ReclaimFeatures};
+use crate::lru::vmscan::policy::ListsInTurn;
 use machine::Node;
+
+/// What is left of reclaim from a lruvec, which is done in batches.
+#[derive(Clone, Debug)]
+pub(in crate::lru) enum LruvecScan {
+    Classic(ListsInTurn),
+    MultiGen(Eviction),
+}
 
 impl Kernel<'_> {
     /// Notes how a folio that is about to be added to the LRU came into memory: the multi-gen LRU takes a
@@ -70,25 +75,40 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims on one node from the target memcg and all below it (`shrink_node`).
-    pub(in crate::lru) fn shrink_node_lists(&mut self, node: Node, sc: &mut ScanControl) {
+    /// What comes before a pass of reclaim over the target memcg and all below it.
+    pub(in crate::lru) fn prepare_for_pass(&mut self, node: Node, sc: &mut ScanControl) {
         match self.parts.lrus.lru {
-            Lru::MultiGen(f) if memcgs_take_turns(&f, sc.is_for_cgroup()) => {
-                sc.forget_dirty();
-                self.lru_gen_shrink_node(node, f, sc);
-            }
-            Lru::MultiGen(_) => self.shrink_node_until_enough(node, sc, |_, _| {}),
-            Lru::Classic => {
-                self.shrink_node_until_enough(node, sc, |kernel, sc| kernel.prepare_scan_control(node, sc));
+            Lru::Classic => self.prepare_scan_control(node, sc),
+            Lru::MultiGen(_) => {}
+        }
+    }
+
+    /// Begins to reclaim from one lruvec (`shrink_lruvec`, `lru_gen_shrink_lruvec`).
+    pub(in crate::lru) fn begin_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) -> LruvecScan {
+        match self.parts.lrus.lru {
+            Lru::Classic => LruvecScan::Classic(self.begin_lists(lruvec, sc)),
+            Lru::MultiGen(f) => {
+                self.lru_add_drain();
+                sc.mm_walk = sc.kswapd;
+                LruvecScan::MultiGen(self.begin_eviction(lruvec, &f, sc))
             }
         }
     }
 
-    /// Reclaims from one lruvec (`shrink_lruvec`, `lru_gen_shrink_lruvec`).
-    pub(in crate::lru) fn shrink_one_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
-        match self.parts.lrus.lru {
-            Lru::Classic => self.shrink_lruvec(lruvec, sc),
-            Lru::MultiGen(f) => self.lru_gen_shrink_lruvec(lruvec, f, sc),
+    /// Reclaims the next batch from a lruvec. Returns whether there may be another.
+    pub(in crate::lru) fn step_lruvec(
+        &mut self,
+        lruvec: LruvecId,
+        scan: &mut LruvecScan,
+        sc: &mut ScanControl,
+    ) -> bool {
+        match (scan, self.parts.lrus.lru) {
+            (LruvecScan::Classic(lists), Lru::Classic) => self.step_lists(lruvec, lists, sc),
+            (LruvecScan::MultiGen(eviction), Lru::MultiGen(f)) => {
+                self.step_eviction(lruvec, &f, eviction, sc).is_continue()
+            }
+            // The LRU has been switched since the last batch.
+            _ => false,
         }
     }
 

@@ -295,6 +295,8 @@ pub struct Lruvec {
     pub(crate) deferred_shadow_nodes: u64,
     /// Changes of `stat` since the last flush (`memcg_rstat_updated`).
     pub stat_updates: u64,
+    /// The memcg, this lruvec's or one below, at which reclaim for this lruvec's memcg last stopped.
+    pub(crate) last_reclaimed: Option<Memcg>,
 }
 
 /// The type of the lists that a folio with these flags is on (`folio_is_file_lru`).
@@ -320,6 +322,7 @@ impl Lruvec {
             deferred_split: DeferredSplit::default(),
             deferred_shadow_nodes: 0,
             stat_updates: 0,
+            last_reclaimed: None,
         }
     }
 

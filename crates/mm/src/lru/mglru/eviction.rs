@@ -27,6 +27,24 @@ use crate::lru::vmscan::features::{GenFeatures, Lru};
 use crate::lru::vmscan::policy::{DEF_PRIORITY, compact_gap, unprotected};
 use crate::lru::vmscan::{ScanControl, skip_event};
 use crate::lru::workingset::policy::folio_refs;
+use std::ops::ControlFlow;
+
+/// Eviction from one lruvec, batch by batch.
+#[derive(Clone, Debug)]
+pub(in crate::lru) struct Eviction {
+    /// Which types may be evicted, from 6.3 on.
+    swappiness: u64,
+    /// The youngest generation when it began.
+    seq: u64,
+    /// Pages that the reclaim had reclaimed then.
+    before: u64,
+    /// Pages looked at.
+    scanned: u64,
+    /// Pages still to be looked at, in 7.2.
+    left: u64,
+    /// Whether the lruvec has been aged, in 7.2.
+    aged: bool,
+}
 
 /// The limits of one batch of eviction.
 struct Batch<'a> {
@@ -60,120 +78,138 @@ struct Evicted {
 }
 
 impl Kernel<'_> {
-    /// Reclaims from one lruvec for the limit of a memcg, or in 6.1 for a node (`lru_gen_shrink_lruvec`).
-    pub(crate) fn lru_gen_shrink_lruvec(&mut self, lruvec: LruvecId, f: GenFeatures, sc: &mut ScanControl) {
-        self.lru_add_drain();
-        sc.mm_walk = sc.kswapd;
-        self.try_to_shrink_lruvec(lruvec, &f, sc);
-    }
-
-    /// Reclaims from one lruvec (`try_to_shrink_lruvec`). Returns whether it has been aged, which ends the
-    /// turn of its memcg.
-    pub(super) fn try_to_shrink_lruvec(
-        &mut self,
+    /// Begins to reclaim from one lruvec (`try_to_shrink_lruvec`).
+    pub(in crate::lru) fn begin_eviction(
+        &self,
         lruvec: LruvecId,
         f: &GenFeatures,
         sc: &mut ScanControl,
-    ) -> bool {
-        let rotate = match policy::aging(f) {
-            Aging::BeforeEviction => self.shrink_with_aging_apart(lruvec, f, sc),
-            Aging::InPlaceOfEviction => self.shrink_by_priority(lruvec, f, sc),
-            Aging::BetweenBatches => self.shrink_fixed_amount(lruvec, f, sc),
+    ) -> Eviction {
+        let swappiness = self.swappiness(lruvec, sc);
+        let left = match policy::aging(f) {
+            Aging::BeforeEviction | Aging::InPlaceOfEviction => 0,
+            Aging::BetweenBatches => {
+                let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
+                let total = self.parts.lrus.evictable(lruvec, f, swappiness).total;
+                self.parts.lrus.apply_proportional_protection(memcg, sc, total) >> sc.priority
+            }
         };
-        if policy::wakes_flushers_after_lruvec(f, sc.unqueued_dirty, sc.file_taken) {
+        let seq = self.parts.lrus.lruvecs[lruvec].generations.max_seq;
+        Eviction { swappiness, seq, before: sc.nr_reclaimed, scanned: 0, left, aged: false }
+    }
+
+    /// Evicts a batch. Breaks when there is nothing more to do, with whether the lruvec has been aged, which ends the turn of its memcg.
+    pub(in crate::lru) fn step_eviction(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        eviction: &mut Eviction,
+        sc: &mut ScanControl,
+    ) -> ControlFlow<bool> {
+        let step = match policy::aging(f) {
+            Aging::BeforeEviction => self.step_with_aging_apart(lruvec, f, eviction, sc),
+            Aging::InPlaceOfEviction => self.step_by_priority(lruvec, f, eviction, sc),
+            Aging::BetweenBatches => self.step_of_fixed_amount(lruvec, f, eviction, sc),
+        };
+        if step.is_break() && policy::wakes_flushers_after_lruvec(f, sc.unqueued_dirty, sc.file_taken) {
             self.parts.page_cache.wakeup_flusher_threads();
         }
-        rotate
+        step
     }
 
     /// The loop of 6.1: kswapd has aged the lruvecs before, direct reclaim ages here once its priority has
-    /// dropped. Always returns false, as memcgs have no turns in 6.1 that could end.
-    fn shrink_with_aging_apart(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
-        let before = sc.nr_reclaimed;
-        let seq = self.parts.lrus.lruvecs[lruvec].generations.max_seq;
-        let mut scanned = 0;
-        let mut needs_aging;
-        loop {
-            let swappiness = self.swappiness(lruvec, sc);
-            let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            let due = self.due(lruvec, f, &evictable, swappiness);
-            let (priority, kswapd) = (sc.priority, sc.kswapd);
-            let age = || self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
-            let has_cold = !evictable.is_out_of_cold();
-            let wanted = policy::wanted_with_aging_apart(due, has_cold, priority, kswapd, age);
-            needs_aging = due.aging;
-            if wanted == 0 {
-                return false;
-            }
-            let batch = Batch { f, swappiness, most: MAX_LRU_BATCH };
-            let evicted = self.evict_folios(lruvec, &batch, sc);
-            if evicted.scanned == 0 {
-                return false;
-            }
-            scanned += evicted.scanned;
-            if scanned >= wanted || self.parts.is_enough_of_6_1(lruvec, seq, evicted.swapped, sc) {
-                break;
-            }
+    /// dropped. Memcgs have no turns in 6.1 that could end.
+    fn step_with_aging_apart(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        eviction: &mut Eviction,
+        sc: &mut ScanControl,
+    ) -> ControlFlow<bool> {
+        let swappiness = self.swappiness(lruvec, sc);
+        let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+        let due = self.due(lruvec, f, &evictable, swappiness);
+        let (priority, kswapd) = (sc.priority, sc.kswapd);
+        let age = || self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+        let has_cold = !evictable.is_out_of_cold();
+        let wanted = policy::wanted_with_aging_apart(due, has_cold, priority, kswapd, age);
+        if wanted == 0 {
+            return ControlFlow::Break(false);
         }
-        if sc.nr_reclaimed - before >= MIN_LRU_BATCH && !needs_aging {
+        let evicted = self.evict_folios(lruvec, &Batch { f, swappiness, most: MAX_LRU_BATCH }, sc);
+        if evicted.scanned == 0 {
+            return ControlFlow::Break(false);
+        }
+        eviction.scanned += evicted.scanned;
+        if eviction.scanned < wanted
+            && !self.parts.is_enough_of_6_1(lruvec, eviction.seq, evicted.swapped, sc)
+        {
+            return ControlFlow::Continue(());
+        }
+        if sc.nr_reclaimed - eviction.before >= MIN_LRU_BATCH && !due.aging {
             sc.memcgs_need_aging = false;
         }
-        false
+        ControlFlow::Break(false)
     }
 
     /// The loop of 6.3 to 7.1: before each batch, the number of pages to scan is computed anew from the
     /// priority.
-    fn shrink_by_priority(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
-        let swappiness = self.swappiness(lruvec, sc);
+    fn step_by_priority(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        eviction: &mut Eviction,
+        sc: &mut ScanControl,
+    ) -> ControlFlow<bool> {
+        let swappiness = eviction.swappiness;
         let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
-        let mut scanned = 0;
-        loop {
-            if self.parts.lrus.is_below_min(memcg, sc.target) {
-                return true;
-            }
-            let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            let due = self.due(lruvec, f, &evictable, swappiness);
-            let priority = sc.priority;
-            let unprotected = |total| self.parts.lrus.apply_proportional_protection(memcg, sc, total);
-            let (wanted, most) = match policy::round(f, due, priority, unprotected) {
-                Round::Done => return false,
-                Round::Age => return self.try_to_inc_max_seq(lruvec, f, swappiness, sc),
-                Round::Evict { wanted, most } => (wanted, most),
-            };
-            let batch = Batch { f, swappiness, most };
-            let evicted = self.evict_folios(lruvec, &batch, sc);
-            scanned += evicted.scanned;
-            if evicted.scanned == 0 || scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {
-                return false;
-            }
+        if self.parts.lrus.is_below_min(memcg, sc.target) {
+            return ControlFlow::Break(true);
         }
+        let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+        let due = self.due(lruvec, f, &evictable, swappiness);
+        let priority = sc.priority;
+        let unprotected = |total| self.parts.lrus.apply_proportional_protection(memcg, sc, total);
+        let (wanted, most) = match policy::round(f, due, priority, unprotected) {
+            Round::Done => return ControlFlow::Break(false),
+            Round::Age => return ControlFlow::Break(self.try_to_inc_max_seq(lruvec, f, swappiness, sc)),
+            Round::Evict { wanted, most } => (wanted, most),
+        };
+        let evicted = self.evict_folios(lruvec, &Batch { f, swappiness, most }, sc);
+        eviction.scanned += evicted.scanned;
+        if evicted.scanned == 0 || eviction.scanned >= wanted || self.should_abort_scan(lruvec, f, sc) {
+            return ControlFlow::Break(false);
+        }
+        ControlFlow::Continue(())
     }
 
     /// The loop of 7.2: the number of pages to scan is computed once, at the beginning.
-    fn shrink_fixed_amount(&mut self, lruvec: LruvecId, f: &GenFeatures, sc: &mut ScanControl) -> bool {
-        let swappiness = self.swappiness(lruvec, sc);
-        let memcg = self.parts.lrus.lruvecs[lruvec].memcg;
-        let total = self.parts.lrus.evictable(lruvec, f, swappiness).total;
-        let mut left = self.parts.lrus.apply_proportional_protection(memcg, sc, total) >> sc.priority;
-        let mut rotate = false;
-        while left > 0 {
-            if self.parts.lrus.is_below_min(memcg, sc.target) {
-                return true;
-            }
-            let mut aged = false;
-            let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
-            if policy::ages_between_batches(&evictable, sc.priority) {
-                rotate |= self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
-                aged = true;
-            }
-            let batch = Batch { f, swappiness, most: left.min(MIN_LRU_BATCH) };
-            let evicted = self.evict_folios(lruvec, &batch, sc);
-            if evicted.scanned == 0 || self.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && aged {
-                break;
-            }
-            left = left.saturating_sub(evicted.scanned);
+    fn step_of_fixed_amount(
+        &mut self,
+        lruvec: LruvecId,
+        f: &GenFeatures,
+        eviction: &mut Eviction,
+        sc: &mut ScanControl,
+    ) -> ControlFlow<bool> {
+        if eviction.left == 0 {
+            return ControlFlow::Break(eviction.aged);
         }
-        rotate
+        let swappiness = eviction.swappiness;
+        if self.parts.lrus.is_below_min(self.parts.lrus.lruvecs[lruvec].memcg, sc.target) {
+            return ControlFlow::Break(true);
+        }
+        let evictable = self.parts.lrus.evictable(lruvec, f, swappiness);
+        let ages = policy::ages_between_batches(&evictable, sc.priority);
+        if ages {
+            eviction.aged |= self.try_to_inc_max_seq(lruvec, f, swappiness, sc);
+        }
+        let batch = Batch { f, swappiness, most: eviction.left.min(MIN_LRU_BATCH) };
+        let evicted = self.evict_folios(lruvec, &batch, sc);
+        if evicted.scanned == 0 || self.should_abort_scan(lruvec, f, sc) || !sc.is_for_cgroup() && ages {
+            return ControlFlow::Break(eviction.aged);
+        }
+        eviction.left = eviction.left.saturating_sub(evicted.scanned);
+        ControlFlow::Continue(())
     }
 
     /// Isolates and evicts one batch (`evict_folios`).

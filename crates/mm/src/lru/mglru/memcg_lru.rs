@@ -9,6 +9,7 @@
 //! node's own. In the kernel: `shrink_many`, `shrink_one`, `lru_gen_rotate_memcg` in mm/vmscan.c.
 
 use super::aging::birth_of_oldest;
+use super::eviction::Eviction;
 use super::policy::{self, Aging, MIN_LRU_BATCH};
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
@@ -16,12 +17,14 @@ use crate::lru::lruvec::{self, LruList};
 use crate::lru::memcontrol::Memcg;
 use crate::lru::mmzone::LruType;
 use crate::lru::vmscan::ScanControl;
-use crate::lru::vmscan::features::GenFeatures;
+use crate::lru::vmscan::features::{GenFeatures, Lru};
 use crate::lru::vmscan::policy::DEF_PRIORITY;
 use machine::{Node, Time};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng as _;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::vec::IntoIter;
 
 /// Generations of memcgs (`MEMCG_NR_GENS`).
 const GENS: usize = 3;
@@ -43,6 +46,21 @@ enum Turn {
     Tail,
     /// To the young generation: its turn is over.
     Young,
+}
+
+/// The memcgs that are still to have their turn.
+#[derive(Clone, Debug)]
+pub(in crate::lru) struct Turns {
+    /// Bins that have not been begun, the next one last.
+    bins: Vec<usize>,
+    /// Of the bin that has.
+    members: IntoIter<Memcg>,
+    /// Whose turn it is.
+    running: Option<(Memcg, Eviction)>,
+    /// The generation that was old in the beginning.
+    began_with: usize,
+    /// Pages reclaimed before; kswapd counts the pages of each walk from zero.
+    before: u64,
 }
 
 /// The memcgs of one node, in the order of their turns (`struct lru_gen_memcg`).
@@ -85,76 +103,117 @@ impl MemcgLru {
 }
 
 impl Kernel<'_> {
-    /// Reclaims from the memcgs of a node in turn (`lru_gen_shrink_node`).
-    pub(crate) fn lru_gen_shrink_node(&mut self, node: Node, f: GenFeatures, sc: &mut ScanControl) {
+    /// Begins to reclaim from the memcgs of a node in turn (`lru_gen_shrink_node`, `shrink_many`).
+    pub(in crate::lru) fn begin_turns(&mut self, node: Node, sc: &mut ScanControl) -> Turns {
+        sc.forget_dirty();
+        let before = sc.nr_reclaimed;
         // Eviction reaches clean folios first anyway, so reclaim for a watermark boost, which may not write,
         // does nothing here.
         if !sc.may_swap {
-            return;
+            return Turns {
+                bins: Vec::new(),
+                members: Vec::new().into_iter(),
+                running: None,
+                began_with: 0,
+                before,
+            };
         }
         self.lru_add_drain();
         sc.mm_walk = sc.kswapd;
         self.set_initial_priority(node, sc);
-        let before = sc.nr_reclaimed;
         if sc.kswapd {
             sc.nr_reclaimed = 0;
         }
-        if self.parts.lrus.memcgs.len() == 1 {
-            self.shrink_one(Memcg::ROOT, node, &f, sc);
+        // Without memory cgroups there is only one lruvec, and no turn that could end.
+        let (bins, members) = if self.parts.lrus.memcgs.len() == 1 {
+            (Vec::new(), vec![Memcg::ROOT])
         } else {
-            self.shrink_many(node, &f, sc);
-        }
-        if sc.kswapd {
-            sc.nr_reclaimed += before;
-        }
+            let first = self.parts.lrus.memcg_lrus[node.index()].bin();
+            ((0..BINS).rev().map(|i| (first + i) % BINS).collect(), Vec::new())
+        };
+        let began_with = self.parts.lrus.memcg_lrus[node.index()].seq;
+        Turns { bins, members: members.into_iter(), running: None, began_with, before }
     }
 
-    fn shrink_many(&mut self, node: Node, f: &GenFeatures, sc: &mut ScanControl) {
-        let first = self.parts.lrus.memcg_lrus[node.index()].bin();
-        let began_with = self.parts.lrus.memcg_lrus[node.index()].seq;
-        for bin in (0..BINS).map(|i| (first + i) % BINS) {
+    /// Reclaims the next batch. Returns whether there may be another.
+    pub(in crate::lru) fn step_turns(&mut self, node: Node, turns: &mut Turns, sc: &mut ScanControl) -> bool {
+        // The LRU may have been switched off since the last step.
+        let more = match self.parts.lrus.lru {
+            Lru::MultiGen(f) => self.shrink_next(node, turns, &f, sc),
+            Lru::Classic => false,
+        };
+        if !more && sc.kswapd && sc.may_swap {
+            sc.nr_reclaimed += turns.before;
+        }
+        more
+    }
+
+    fn shrink_next(&mut self, node: Node, turns: &mut Turns, f: &GenFeatures, sc: &mut ScanControl) -> bool {
+        if let Some((memcg, eviction)) = &mut turns.running {
+            let (memcg, lruvec) = (*memcg, self.parts.lrus.lruvec_of(*memcg, node));
+            let ControlFlow::Break(aged) = self.step_eviction(lruvec, f, eviction, sc) else { return true };
+            turns.running = None;
+            self.shrink_slab(memcg, node, sc.priority);
+            let turn = self.turn_after_eviction(memcg, node, f, aged, sc);
+            return self.end_turn(memcg, node, f, turn, sc);
+        }
+        let memcg = loop {
+            if let Some(memcg) = turns.members.next() {
+                break memcg;
+            }
+            let Some(bin) = turns.bins.pop() else { return false };
             // If all memcgs have had their turn meanwhile, the young generation has become the old one.
             let lru = &self.parts.lrus.memcg_lrus[node.index()];
-            let seq = policy::memcg_generation(f, began_with, lru.seq);
-            let members: Vec<Memcg> = lru.bins[seq % GENS][bin].iter().copied().collect();
-            for memcg in members {
-                let turn = self.shrink_one(memcg, node, f, sc);
-                let enough = self.should_abort_scan(self.parts.lrus.lruvec_of(memcg, node), f, sc);
-                if let Some(turn) = turn {
-                    self.parts.lrus.memcg_lrus[node.index()].rotate(memcg, turn);
-                }
-                if enough {
-                    return;
-                }
-            }
+            let seq = policy::memcg_generation(f, turns.began_with, lru.seq);
+            turns.members = lru.bins[seq % GENS][bin].iter().copied().collect::<Vec<_>>().into_iter();
+        };
+        if self.parts.lrus.is_below_min(memcg, Memcg::ROOT) {
+            return self.end_turn(memcg, node, f, Some(Turn::Young), sc);
         }
+        let at_tail = self.parts.lrus.memcg_lrus[node.index()].places[memcg.index()].at_tail;
+        if self.parts.lrus.is_below_low(memcg, Memcg::ROOT) && !at_tail {
+            return self.end_turn(memcg, node, f, Some(Turn::Tail), sc);
+        }
+        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+        turns.running = Some((memcg, self.begin_eviction(lruvec, f, sc)));
+        true
     }
 
-    fn shrink_one(
+    /// Where a memcg goes that has been reclaimed from, if it does (`shrink_one`). `aged`: a new generation has begun in it.
+    fn turn_after_eviction(
+        &self,
+        memcg: Memcg,
+        node: Node,
+        f: &GenFeatures,
+        aged: bool,
+        sc: &ScanControl,
+    ) -> Option<Turn> {
+        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
+        let evictable = || self.parts.lrus.evictable(lruvec, f, self.swappiness(lruvec, sc));
+        if !aged && evictable().total >> sc.priority > 0 {
+            return None;
+        }
+        let at_tail = self.parts.lrus.memcg_lrus[node.index()].places[memcg.index()].at_tail;
+        Some(if aged || at_tail { Turn::Young } else { Turn::Tail })
+    }
+
+    /// Ends the turn of a memcg. Returns whether another has one.
+    fn end_turn(
         &mut self,
         memcg: Memcg,
         node: Node,
         f: &GenFeatures,
-        sc: &mut ScanControl,
-    ) -> Option<Turn> {
-        let at_tail = self.parts.lrus.memcg_lrus[node.index()].places[memcg.index()].at_tail;
-        if self.parts.lrus.is_below_min(memcg, Memcg::ROOT) {
-            return Some(Turn::Young);
+        turn: Option<Turn>,
+        sc: &ScanControl,
+    ) -> bool {
+        if self.parts.lrus.memcgs.len() == 1 {
+            return false;
         }
-        if self.parts.lrus.is_below_low(memcg, Memcg::ROOT) && !at_tail {
-            return Some(Turn::Tail);
+        let enough = self.should_abort_scan(self.parts.lrus.lruvec_of(memcg, node), f, sc);
+        if let Some(turn) = turn {
+            self.parts.lrus.memcg_lrus[node.index()].rotate(memcg, turn);
         }
-        let lruvec = self.parts.lrus.lruvec_of(memcg, node);
-        let aged = self.try_to_shrink_lruvec(lruvec, f, sc);
-        self.shrink_slab(memcg, node, sc.priority);
-        if aged {
-            return Some(Turn::Young);
-        }
-        let swappiness = self.swappiness(lruvec, sc);
-        if self.parts.lrus.evictable(lruvec, f, swappiness).total >> sc.priority > 0 {
-            return None;
-        }
-        Some(if at_tail { Turn::Young } else { Turn::Tail })
+        !enough
     }
 
     /// What kswapd does before it evicts (`lru_gen_age_node`). In 6.1 it begins new generations where they

@@ -28,4 +28,6 @@ mod switch;
 mod tree;
 
 pub use bloom::BloomFilters;
+pub(in crate::lru) use eviction::Eviction;
 pub(crate) use memcg_lru::MemcgLru;
+pub(in crate::lru) use memcg_lru::Turns;

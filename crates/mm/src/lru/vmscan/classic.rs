@@ -10,7 +10,7 @@
 
 use super::ScanControl;
 use super::policy::{
-    self, BalanceState, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, StatsFlush, inactive_is_low,
+    self, BalanceState, ListsInTurn, SWAP_CLUSTER_MAX, SWAP_CLUSTER_MAX_SKIPPED, StatsFlush, inactive_is_low,
 };
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::Mark;
@@ -24,20 +24,30 @@ use crate::lru::mmzone::LruType;
 use machine::Node;
 
 impl Kernel<'_> {
-    /// Shrinks the lists of a lruvec by the number of pages that the priority asks for, or until enough is
-    /// reclaimed (`shrink_lruvec`).
-    pub(in crate::lru) fn shrink_lruvec(&mut self, lruvec: LruvecId, sc: &mut ScanControl) {
+    /// Begins to shrink the lists of a lruvec by the number of pages that the priority asks for (`shrink_lruvec`).
+    pub(in crate::lru) fn begin_lists(&mut self, lruvec: LruvecId, sc: &mut ScanControl) -> ListsInTurn {
         let targets = self.get_scan_count(lruvec, sc);
         let all_of_it = policy::scans_all_of_it(sc.is_for_cgroup(), sc.kswapd, sc.priority);
-        let reclaimed = policy::shrink_in_turn(targets, sc.nr_to_reclaim, all_of_it, |list, scan| {
-            self.shrink_list(lruvec, list, scan, sc)
-        });
-        sc.nr_reclaimed += reclaimed;
+        ListsInTurn::new(targets, sc.nr_to_reclaim, all_of_it)
+    }
+
+    /// Makes a turn of the lists. Returns whether there may be another.
+    pub(in crate::lru) fn step_lists(
+        &mut self,
+        lruvec: LruvecId,
+        lists: &mut ListsInTurn,
+        sc: &mut ScanControl,
+    ) -> bool {
+        if lists.turn(|list, scan| self.shrink_list(lruvec, list, scan, sc)) {
+            return true;
+        }
+        sc.nr_reclaimed += lists.reclaimed();
         // Anonymous pages are aged even while swap is full, as it may have room later.
         let node = self.parts.lrus.lruvecs[lruvec].node;
         if self.can_age_anon(node) && self.parts.is_inactive_low(lruvec, LruType::Anon) {
             self.shrink_active_list(lruvec, LruList::ActiveAnon, SWAP_CLUSTER_MAX, sc);
         }
+        false
     }
 
     fn shrink_list(&mut self, lruvec: LruvecId, list: LruList, scan: u64, sc: &mut ScanControl) -> u64 {

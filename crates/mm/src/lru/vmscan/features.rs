@@ -205,6 +205,9 @@ features! {
         /// 6.12: the classic LRU reads statistics of memory cgroups that may be seconds old; before, it flushes
         /// them if enough has changed.
         pub reads_late_stats: bool,
+        /// 6.11: direct reclaim stops at the memory cgroup where it has enough, and the next call goes on with the one after it; before,
+        /// each call takes from all. With the multi-gen LRU it concerns reclaim for a cgroup's limit (`mem_cgroup_iter`).
+        pub incremental_iteration: bool,
         /// 7.1: pages reclaimed for the limit of a memory cgroup count as kswapd's or direct reclaim's too.
         pub counts_cgroup_reclaim: bool,
         /// 6.9: a kswapd that has reclaimed nothing down to the lowest priority starts again, and then takes
@@ -309,6 +312,7 @@ impl ReclaimFeatures {
         ages_on_activation: true,
         anon_shadows_narrower: false,
         reads_late_stats: false,
+        incremental_iteration: false,
         counts_cgroup_reclaim: false,
         retries_without_cache_trim: false,
         caps_compact_gap: false,
@@ -334,8 +338,10 @@ impl ReclaimFeatures {
         proactive_batch: ProactiveBatch::Quarter,
         ..ReclaimFeatures::MAINLINE_6_7
     };
+    pub(crate) const MAINLINE_6_11: ReclaimFeatures =
+        ReclaimFeatures { incremental_iteration: true, ..ReclaimFeatures::MAINLINE_6_9 };
     pub(crate) const MAINLINE_6_12: ReclaimFeatures =
-        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::MAINLINE_6_9 };
+        ReclaimFeatures { reads_late_stats: true, ..ReclaimFeatures::MAINLINE_6_11 };
     pub(crate) const MAINLINE_6_13: ReclaimFeatures =
         ReclaimFeatures::MAINLINE_6_12.with(GenFeatures::MAINLINE_6_13);
     pub(crate) const MAINLINE_6_14: ReclaimFeatures =

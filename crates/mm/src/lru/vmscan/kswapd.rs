@@ -9,11 +9,11 @@
 //! While it runs, the zones of its node are marked (`ZONE_RECLAIM_ACTIVE`), which keeps the pagesets of CPUs
 //! small. In the kernel: `balance_pgdat`, `pgdat_balanced`, `wakeup_kswapd` in mm/vmscan.c.
 
-use super::ScanControl;
 use super::policy::{
     DEF_PRIORITY, KswapdRun, SWAP_CLUSTER_MAX, begins_without_cache_trim, compact_gap, is_hopeless,
     was_in_vain,
 };
+use super::{NodeWalk, ScanControl};
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::{Mark, Reserves};
@@ -22,7 +22,7 @@ use crate::kernel::{Kernel, Parts};
 use crate::lru::memcontrol::Memcg;
 use machine::Node;
 
-/// A run of kswapd, which is made in steps: each shrinks the node once.
+/// A run of kswapd, which is made in steps: each reclaims a batch of pages.
 #[derive(Clone, Debug)]
 pub struct Kswapd {
     node: Node,
@@ -33,6 +33,19 @@ pub struct Kswapd {
     boost: u64,
     /// Zones whose watermarks were boosted when the run began, and by how many pages.
     boosts: Vec<(usize, u64)>,
+    round: Option<Round>,
+}
+
+/// The node is being shrunk at one priority.
+#[derive(Clone, Debug)]
+struct Round {
+    walk: NodeWalk,
+    /// Pages reclaimed before it.
+    before: u64,
+    /// Whether it is for boosted watermarks.
+    for_boost: bool,
+    /// Whether the next round may have a more urgent priority.
+    raises_priority: bool,
 }
 
 impl Kernel<'_> {
@@ -75,7 +88,7 @@ impl Kernel<'_> {
         self.parts.allocator.begin_reclaim(node);
         let boosts = self.parts.allocator.boosts(node, highest);
         let boost = boosts.iter().map(|&(_, boost)| boost).sum();
-        Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts })
+        Some(Kswapd { node, wanted: (order, highest), sc, boost, boosts, round: None })
     }
 
     /// The watermark up to which kswapd reclaims: with memory tiering it keeps room for folios that are
@@ -104,8 +117,19 @@ impl PageAllocator {
 }
 
 impl Kswapd {
-    /// Shrinks the node once, or ends the run. Returns whether there is more to do.
+    /// Reclaims a batch of pages, or ends the run. Returns whether there is more to do.
     pub fn step(&mut self, kernel: &mut Kernel) -> bool {
+        let Some(mut round) = self.round.take() else { return self.begin_round(kernel) };
+        if kernel.step_node_walk(&mut round.walk, &mut self.sc) {
+            self.round = Some(round);
+            return true;
+        }
+        self.end_round(kernel, &round)
+    }
+
+    /// Begins to shrink the node at the current priority, if it is not balanced (`kswapd_shrink_node`). Returns whether there is more to
+    /// do.
+    fn begin_round(&mut self, kernel: &mut Kernel) -> bool {
         let balanced = kernel.is_balanced(self.node, self.sc.order, self.sc.highest);
         if !balanced && self.boost > 0 {
             self.boost = 0;
@@ -116,8 +140,37 @@ impl Kswapd {
             self.finish(kernel.parts);
             return false;
         }
+        let sc = &mut self.sc;
         let for_boost = self.boost > 0;
-        let reclaimed = self.shrink_node(kernel);
+        // Reclaim for a watermark boost is not worth any writing.
+        let raises_priority = !(for_boost && sc.priority == DEF_PRIORITY - 2);
+        sc.may_swap = !for_boost;
+        kernel.kswapd_age_node(self.node, sc);
+        let before = sc.nr_reclaimed;
+        sc.nr_scanned = 0;
+        sc.nr_to_reclaim = kernel
+            .parts
+            .allocator
+            .zones_of(self.node)
+            .filter(|zone| zone.kind <= sc.highest)
+            .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
+            .sum();
+        let walk = kernel.begin_node_walk(self.node, sc);
+        self.round = Some(Round { walk, before, for_boost, raises_priority });
+        true
+    }
+
+    /// Sets the priority of the next round. Returns whether there is one.
+    fn end_round(&mut self, kernel: &mut Kernel, round: &Round) -> bool {
+        let sc = &mut self.sc;
+        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&kernel.on.features.reclaim, sc.order) {
+            sc.order = 0;
+        }
+        let reclaimed = sc.nr_reclaimed - round.before;
+        let took_enough = sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim;
+        if round.raises_priority && !took_enough || reclaimed == 0 {
+            sc.priority -= 1;
+        }
         self.boost = self.boost.saturating_sub(reclaimed);
         let run = self.run();
         if begins_without_cache_trim(&kernel.on.features.reclaim, &run) {
@@ -125,7 +178,7 @@ impl Kswapd {
             self.sc.priority = DEF_PRIORITY;
             return true;
         }
-        if for_boost && self.boost > 0 && reclaimed == 0 || self.sc.priority == 0 {
+        if round.for_boost && self.boost > 0 && reclaimed == 0 || self.sc.priority == 0 {
             if was_in_vain(kernel.on.features, &run) {
                 kernel.parts.lrus.kswapds[self.node.index()].failures += 1;
             }
@@ -144,37 +197,6 @@ impl Kswapd {
             without_cache_trim: self.sc.no_cache_trim_mode,
             boosted: !self.boosts.is_empty(),
         }
-    }
-
-    /// Reclaims once at the current priority and sets the next one (`kswapd_shrink_node`). Returns the number
-    /// of pages reclaimed.
-    fn shrink_node(&mut self, kernel: &mut Kernel) -> u64 {
-        let sc = &mut self.sc;
-        // Reclaim for a watermark boost is not worth any writing.
-        let mut raise_priority = !(self.boost > 0 && sc.priority == DEF_PRIORITY - 2);
-        sc.may_swap = self.boost == 0;
-        kernel.kswapd_age_node(self.node, sc);
-        let before = sc.nr_reclaimed;
-        sc.nr_scanned = 0;
-        sc.nr_to_reclaim = kernel
-            .parts
-            .allocator
-            .zones_of(self.node)
-            .filter(|zone| zone.kind <= sc.highest)
-            .map(|zone| zone.wmark(Mark::High).max(SWAP_CLUSTER_MAX))
-            .sum();
-        kernel.shrink_node(self.node, sc);
-        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(&kernel.on.features.reclaim, sc.order) {
-            sc.order = 0;
-        }
-        let reclaimed = sc.nr_reclaimed - before;
-        if sc.nr_scanned.max(reclaimed) >= sc.nr_to_reclaim {
-            raise_priority = false;
-        }
-        if raise_priority || reclaimed == 0 {
-            sc.priority -= 1;
-        }
-        reclaimed
     }
 
     fn finish(&mut self, mm: &mut Parts) {

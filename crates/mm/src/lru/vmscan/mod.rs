@@ -14,6 +14,7 @@
 //!   features      what each kernel does         classic       shrinking of active and inactive lists
 //!   policy        how much, which, enough?      folio_list    what becomes of isolated folios
 //!   kswapd        reclaim in the background     demotion      migration to slower nodes instead of eviction
+//!   node_walk     from which memcgs, in turn
 //! ```
 //!
 //! In the kernel: mm/vmscan.c, 6.1 to 7.2.
@@ -23,10 +24,12 @@ mod demotion;
 pub mod features;
 mod folio_list;
 mod kswapd;
+mod node_walk;
 pub mod policy;
 
 pub(crate) use classic::skip_event;
 pub use kswapd::Kswapd;
+pub(crate) use node_walk::NodeWalk;
 
 use crate::address_space::mlock;
 use crate::allocator::PageAllocator;
@@ -46,7 +49,7 @@ use crate::lru::mmzone::LruType;
 use crate::lru::workingset::policy::age_by_activation;
 use crate::sysctl::Settings;
 use machine::{Node, Time};
-use policy::{DEF_PRIORITY, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX, SlabScan, compact_gap};
+use policy::{DEF_PRIORITY, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX, SlabScan, compact_gap, walks_in_part};
 
 /// Bytes that an xarray node of 64 slots is charged with: the node (`struct xa_node`) and the pointer to its
 /// memcg (`obj_full_size`).
@@ -101,6 +104,8 @@ pub(crate) struct ScanControl {
     /// Whether this reclaim may walk page tables: then the rmap promotes folios at once instead of through a
     /// batch (`mm_walk`).
     pub mm_walk: bool,
+    /// Whether all memcgs are walked because a walk in part has found nothing (`memcg_full_walk`).
+    pub memcg_full_walk: bool,
     /// kswapd of 6.1: whether no lruvec has yet been seen to have enough cold pages.
     pub memcgs_need_aging: bool,
 }
@@ -130,6 +135,7 @@ impl ScanControl {
             file_taken: 0,
             unqueued_dirty: 0,
             mm_walk: false,
+            memcg_full_walk: false,
             memcgs_need_aging: true,
         }
     }
@@ -225,24 +231,14 @@ impl Kernel<'_> {
                 ];
                 self.on.counters.add(stalled[sc.highest as usize], 1);
             }
-            for priority in (0..=DEF_PRIORITY).rev() {
-                sc.priority = priority;
-                sc.nr_scanned = 0;
-                for node in self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu)) {
-                    self.shrink_node(node, sc);
-                }
-                // What is written comes back when the device is done, which is between calls here: where that is enough, looking on
-                // would write more and more.
-                let written = self.parts.page_cache.submitted_writes().len() as u64;
-                if sc.nr_reclaimed + written >= sc.nr_to_reclaim {
-                    break;
-                }
-            }
+            let has_enough = self.shrink_zones(sc);
             self.parts.snapshot_refaults(sc.target);
-            if sc.nr_reclaimed > 0 {
+            if has_enough || sc.nr_reclaimed > 0 {
                 return;
             }
-            if sc.skipped_deactivate {
+            if walks_in_part(&self.on.features.reclaim, sc.kswapd, sc.memcg_full_walk) {
+                sc.memcg_full_walk = true;
+            } else if sc.skipped_deactivate {
                 sc.force_deactivate = true;
                 sc.skipped_deactivate = false;
             } else if sc.memcg_low_skipped {
@@ -255,51 +251,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Reclaims on one node from the target memcg and all below it (`shrink_node`). If anything is reclaimed,
-    /// a kswapd that had given up on the node tries again when it is next woken.
-    pub(crate) fn shrink_node(&mut self, node: Node, sc: &mut ScanControl) {
-        let before = sc.nr_reclaimed;
-        self.shrink_node_lists(node, sc);
-        if sc.nr_reclaimed > before {
-            self.parts.lrus.kswapds[node.index()].failures = 0;
-        }
-    }
-
-    /// Reclaims on one node from the target memcg and all below it, until there is enough for compaction.
-    /// `begin` is called before each pass over the memcgs.
-    pub(in crate::lru) fn shrink_node_until_enough(
-        &mut self,
-        node: Node,
-        sc: &mut ScanControl,
-        begin: impl Fn(&mut Kernel, &mut ScanControl),
-    ) {
-        loop {
-            sc.forget_dirty();
-            let reclaimed = sc.nr_reclaimed;
-            begin(self, sc);
-            self.shrink_node_memcgs(node, sc);
-            if sc.nr_reclaimed == reclaimed && sc.cache_trim_mode {
-                sc.cache_trim_mode_failed = true;
+    /// Shrinks all nodes, the nearest first, once at each priority until there is enough. Returns whether there is.
+    fn shrink_zones(&mut self, sc: &mut ScanControl) -> bool {
+        (0..=DEF_PRIORITY).rev().any(|priority| {
+            sc.priority = priority;
+            sc.nr_scanned = 0;
+            for node in self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu)) {
+                self.shrink_node(node, sc);
             }
-            if !self.should_continue_reclaim(node, sc.nr_reclaimed - reclaimed, sc) {
-                break;
-            }
-        }
-    }
-
-    fn shrink_node_memcgs(&mut self, node: Node, sc: &mut ScanControl) {
-        for memcg in self.parts.lrus.memcgs.tree(sc.target) {
-            if self.parts.lrus.is_below_min(memcg, sc.target) {
-                continue;
-            }
-            if self.parts.lrus.is_below_low(memcg, sc.target) && !sc.memcg_low_reclaim {
-                sc.memcg_low_skipped = true;
-                continue;
-            }
-            let lruvec = self.parts.lrus.lruvec_of(memcg, node);
-            self.shrink_one_lruvec(lruvec, sc);
-            self.shrink_slab(memcg, node, sc.priority);
-        }
+            // What is written comes back when the device is done, which is between calls here: where that is enough, looking on
+            // would write more and more.
+            let written = self.parts.page_cache.submitted_writes().len() as u64;
+            sc.nr_reclaimed + written >= sc.nr_to_reclaim
+        })
     }
 
     /// Runs the shrinkers for a memcg: splits queued large folios, frees the huge zero folio, and frees
@@ -415,6 +379,17 @@ impl Kernel<'_> {
 }
 
 impl Lrus {
+    /// The memcg at which reclaim for `target` on a node stopped when it had enough; `None` if it came to the end
+    /// (`mem_cgroup_reclaim_iter`).
+    fn last_reclaimed(&self, target: Memcg, node: Node) -> Option<Memcg> {
+        self.lruvec(target, node).last_reclaimed
+    }
+
+    fn note_last_reclaimed(&mut self, target: Memcg, node: Node, memcg: Option<Memcg>) {
+        let lruvec = self.lruvec_of(target, node);
+        self.lruvecs[lruvec].last_reclaimed = memcg;
+    }
+
     /// The number of the lruvec of a memcg on a node (`mem_cgroup_lruvec`).
     #[inline]
     pub(crate) fn lruvec_of(&self, memcg: Memcg, node: Node) -> LruvecId {

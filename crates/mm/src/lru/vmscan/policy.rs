@@ -200,6 +200,12 @@ pub fn reclaim_cost(f: &ReclaimFeatures, io: u64, rotated: u64) -> u64 {
     if f.rotations_cost { io * SWAP_CLUSTER_MAX + rotated } else { io }
 }
 
+/// Whether reclaim stops at the memcg where it has enough, and the next call goes on from there. kswapd never does, nor does a call
+/// that has found nothing that way.
+pub fn walks_in_part(f: &ReclaimFeatures, kswapd: bool, full_walk: bool) -> bool {
+    f.incremental_iteration && !kswapd && !full_walk
+}
+
 /// The protection of a memcg against one reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
@@ -240,40 +246,48 @@ pub fn scan_count(balance: ScanBalance, lru_type: LruType, unprotected: u64, pri
     }
 }
 
-/// Shrinks the lists of a lruvec by the pages that were to be scanned (`targets`), or until as many as `wanted` are reclaimed and both
-/// types were scanned in proportion (`shrink_lruvec`). `shrink` is asked for up to 32 pages of a list and says how many it reclaimed;
-/// `all_of_it`: the targets are met however many that is. Returns the pages reclaimed.
-pub fn shrink_in_turn(
+/// The lists of a lruvec are shrunk in turn by the pages that were to be scanned, or until enough are reclaimed and both types were
+/// scanned in proportion (`shrink_lruvec`).
+#[derive(Clone, Debug)]
+pub struct ListsInTurn {
     targets: [u64; 4],
-    wanted: u64,
-    all_of_it: bool,
-    mut shrink: impl FnMut(LruList, u64) -> u64,
-) -> u64 {
-    let mut rest = targets;
-    let mut reclaimed = 0;
-    // The loop does not go on for active anonymous pages alone.
-    let goes_on = |rest: &[u64; 4]| {
-        [LruList::InactiveAnon, LruList::ActiveFile, LruList::InactiveFile]
-            .iter()
-            .any(|&list| rest[list as usize] > 0)
-    };
-    while goes_on(&rest) {
+    rest: [u64; 4],
+    /// Pages that are enough; `None`: the targets are met however many are reclaimed.
+    enough: Option<u64>,
+    reclaimed: u64,
+}
+
+impl ListsInTurn {
+    /// With the pages to scan of each list. `all_of_it`: however many are reclaimed, `wanted` or more.
+    pub fn new(targets: [u64; 4], wanted: u64, all_of_it: bool) -> ListsInTurn {
+        ListsInTurn { targets, rest: targets, enough: (!all_of_it).then_some(wanted), reclaimed: 0 }
+    }
+
+    /// Pages reclaimed so far.
+    pub fn reclaimed(&self) -> u64 {
+        self.reclaimed
+    }
+
+    /// Makes a turn, if there is another: `shrink` is asked for up to 32 pages of each list and says how many it reclaimed. Returns
+    /// whether it made one.
+    pub fn turn(&mut self, mut shrink: impl FnMut(LruList, u64) -> u64) -> bool {
+        // It does not go on for active anonymous pages alone.
+        let lists = [LruList::InactiveAnon, LruList::ActiveFile, LruList::InactiveFile];
+        if lists.iter().all(|&list| self.rest[list as usize] == 0) {
+            return false;
+        }
         for list in LruList::EVICTABLE {
-            let scan = rest[list as usize].min(SWAP_CLUSTER_MAX);
+            let scan = self.rest[list as usize].min(SWAP_CLUSTER_MAX);
             if scan > 0 {
-                rest[list as usize] -= scan;
-                reclaimed += shrink(list, scan);
+                self.rest[list as usize] -= scan;
+                self.reclaimed += shrink(list, scan);
             }
         }
-        if reclaimed < wanted || all_of_it {
-            continue;
+        if self.enough.is_some_and(|enough| self.reclaimed >= enough) {
+            self.rest = proportional_rest(self.rest, self.targets).unwrap_or_default();
         }
-        match proportional_rest(rest, targets) {
-            Some(left) => rest = left,
-            None => break,
-        }
+        true
     }
-    reclaimed
 }
 
 /// Whether a reclaim scans all that its priority asks for, however much that reclaims: direct reclaim of a node at the first priority,
