@@ -1,15 +1,20 @@
 //! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, khugepaged, and the worker that writes back zswap.
 //!
 //! ```text
-//!   woken, or due ──► an idle CPU of its node, or the last one ──► a step at a time, between the threads there ──► sleeps
+//!   woken, or due ──► an idle CPU of its node, or the last one ──► a step at a time ──► sleeps
+//!                          ▲                                           │
+//!                          └── another CPU is idle ◄── a program's ◄───┤
+//!                              no CPU is idle: they     thread wants   │
+//!                              take turns by ticks      to run         └──► nobody does: the next step
 //! ```
 //!
-//! A step is a round of kswapd, a whole run of kcompactd, what khugepaged scans before it sleeps, and what zswap's worker does for a
-//! memory cgroup.
+//! A step is a batch of pages of kswapd, what zswap's worker does for a memory cgroup, a whole run of kcompactd, and what khugepaged scans before it
+//! sleeps.
 
 use crate::System;
-use machine::{Cpu, Node, Time};
+use machine::{Cpu, Node, Time, Topology};
 use mm::Kernel;
+use mm::jiffies::TICK_NS;
 use mm::vmscan::Kswapd;
 use mm::zswap::ShrinkWork;
 
@@ -27,7 +32,7 @@ pub(super) enum Daemon {
 
 /// What a kernel thread was started for.
 enum Work {
-    Reclaim(Node, Kswapd),
+    Reclaim(Node, Box<Kswapd>),
     /// For a block that kswapd has to provide.
     Compact(Node),
     /// Every half second, if fragmentation is worth it. That it looks takes no time.
@@ -43,6 +48,14 @@ impl Work {
             Work::Compact(node) | Work::CompactProactively(node) => Daemon::Kcompactd(*node),
             Work::Collapse => Daemon::Khugepaged,
             Work::ShrinkZswap(_) => Daemon::ZswapShrinker,
+        }
+    }
+
+    /// The CPUs that its kernel thread may run on.
+    fn cpus(&self, topology: &Topology) -> Vec<Cpu> {
+        match self.daemon() {
+            Daemon::Kswapd(node) | Daemon::Kcompactd(node) => topology.cpus_of(node).to_vec(),
+            Daemon::Khugepaged | Daemon::ZswapShrinker => topology.all_cpus().collect(),
         }
     }
 
@@ -85,7 +98,7 @@ impl Daemons {
             if !self.runs(Daemon::Kswapd(node))
                 && let Some(kswapd) = system.mm.enter(&mut system.machine, Cpu(0)).start_kswapd(node)
             {
-                self.start(system, cpu, Work::Reclaim(node, kswapd));
+                self.start(system, cpu, Work::Reclaim(node, Box::new(kswapd)));
             }
             if self.runs(Daemon::Kcompactd(node)) {
                 continue;
@@ -110,20 +123,31 @@ impl Daemons {
 
     /// Finds a CPU for a kernel thread that is woken from `waker`.
     fn start(&mut self, system: &mut System, waker: Cpu, work: Work) {
-        let topology = &system.machine.topology;
-        let cpus: Vec<Cpu> = match work.daemon() {
-            Daemon::Kswapd(node) | Daemon::Kcompactd(node) => topology.cpus_of(node).to_vec(),
-            Daemon::Khugepaged | Daemon::ZswapShrinker => topology.all_cpus().collect(),
-        };
+        let cpus = work.cpus(&system.machine.topology);
         let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
         let cpu = idle.or(cpus.last().copied()).unwrap_or(waker);
         self.running.push((work, cpu));
         system.wake(cpu, system.machine.now(waker));
     }
 
-    /// The kernel thread whose turn it is on `cpu`, if any.
-    pub fn on(&self, cpu: Cpu) -> Option<Daemon> {
-        self.running.iter().find(|(_, at)| *at == cpu).map(|(work, _)| work.daemon())
+    /// The kernel thread whose turn it is on `cpu`, where `threads` of programs want to run too, if any. One that meets threads goes
+    /// to an idle CPU if there is one that it may run on, and else has one of `threads + 1` ticks.
+    pub fn take_turn(&mut self, system: &mut System, cpu: Cpu, threads: usize) -> Option<Daemon> {
+        let (work, at) = self.running.iter_mut().find(|(_, at)| *at == cpu)?;
+        let now = system.machine.now(cpu);
+        if threads > 0 {
+            let cpus = work.cpus(&system.machine.topology);
+            if let Some(idle) = cpus.into_iter().find(|&cpu| !system.is_busy(cpu)) {
+                *at = idle;
+                system.wake(idle, now);
+                return None;
+            }
+            let tick = now.picoseconds() / Time::from_nanoseconds(TICK_NS).picoseconds();
+            if !tick.is_multiple_of(threads as u64 + 1) {
+                return None;
+            }
+        }
+        Some(work.daemon())
     }
 
     /// Runs one step of the kernel thread on `cpu`. Returns whether there is one.

@@ -1014,7 +1014,7 @@ impl Program for Host<'_> {
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
         self.wake_due(system, cpu, now);
-        if let Some(daemon) = self.daemons.on(cpu) {
+        if let Some(daemon) = self.daemons.take_turn(system, cpu, self.scheduler.threads_on(cpu)) {
             self.reports.switch(system, cpu, Payer::Kernel(daemon.into()));
             self.daemons.step(system, cpu);
             if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {

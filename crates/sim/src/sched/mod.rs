@@ -134,6 +134,11 @@ impl Scheduler {
         self.queues[cpu.index()].front().copied()
     }
 
+    /// How many threads are in the queue of `cpu`.
+    pub fn threads_on(&self, cpu: Cpu) -> usize {
+        self.queues[cpu.index()].len()
+    }
+
     /// The CPU in whose queue a thread is.
     pub fn cpu_of(&self, thread: usize) -> Option<Cpu> {
         self.queues.iter().position(|queue| queue.contains(&thread)).map(|cpu| Cpu(cpu as u16))

@@ -355,3 +355,19 @@ fn kernel_threads_pay_for_themselves() {
         assert!(!program.cpu_seconds.contains_key(khugepaged), "{program:?}");
     }
 }
+
+#[test]
+fn programs_run_where_kswapd_does() {
+    // Each CPU has a thread that always wants to run, and what is swapped out takes kswapd long.
+    let spins = reader("spins", 8, "").replace("threads = 4", "threads = 8");
+    let fills = writer("fills", 3072, "").replace("threads = 4", "threads = 2");
+    let mut run = run_of("6.18", &[], &format!("{spins}{fills}"));
+    let Workload::Host(spec) = &mut run.workload else { unreachable!("just made") };
+    spec.swap_mib = 4096;
+    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), spec).unwrap();
+    let named = |name: &str| outcome.programs.iter().find(|program| program.name == name).unwrap();
+    assert!(named("[kswapd]").cpu_seconds["block_layer"] > 0.5, "{:?}", named("[kswapd]"));
+    // A queue of three takes turns of 4 ms.
+    assert!(named("spins").latency_us["max"] < 40e3, "{:?}", named("spins"));
+}
