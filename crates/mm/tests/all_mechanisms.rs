@@ -446,8 +446,8 @@ impl Simulation {
                 }
             }
             Step::Kcompactd { cpu, node } => {
-                mm.enter(machine, Cpu(cpu)).kcompactd(Node(node));
-                mm.enter(machine, Cpu(cpu)).proactive_compaction(Node(node));
+                mm.enter(machine, Cpu(cpu)).run_kcompactd(Node(node));
+                mm.enter(machine, Cpu(cpu)).run_proactive_compaction(Node(node));
             }
             Step::AllocBlock { cpu, order, reclaimable } => {
                 let migratetype = if reclaimable { MigrateType::Reclaimable } else { MigrateType::Unmovable };

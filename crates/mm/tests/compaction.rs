@@ -5,8 +5,10 @@ mod reclaim_machine;
 use machine::{Cpu, Machine, Node};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::Effort;
+use mm::filemap::{Access, Read};
 use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
+use mm::watermark::Mark;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
 use proptest::prelude::*;
 
@@ -90,12 +92,12 @@ fn who_may_not_wait_wakes_kcompactd() {
     let Scattered { mut machine, mut mm, .. } = scattered("folios-base", 0);
     let woken = |mm: &MemoryManager| mm.counters().get(Event::KcompactdWake);
     while mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some() {}
-    assert!(!mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 0, "nobody woke it");
+    assert!(!mm.enter(&mut machine, CPU).run_kcompactd(Node(0)) && woken(&mm) == 0, "nobody woke it");
     let waking = Effort { wakes: true, ..Effort::LIGHT };
     assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, waking)), None);
     let mut kswapd = mm.enter(&mut machine, CPU).start_kswapd(Node(0)).expect("kswapd is first");
     while kswapd.step(&mut mm.enter(&mut machine, CPU)) {}
-    assert!(mm.enter(&mut machine, CPU).kcompactd(Node(0)) && woken(&mm) == 1);
+    assert!(mm.enter(&mut machine, CPU).run_kcompactd(Node(0)) && woken(&mm) == 1);
     assert!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::LIGHT)).is_some());
 }
 
@@ -105,7 +107,7 @@ fn pages_of_the_kernel_stand_in_the_way() {
         let Scattered { mut machine, mut mm, unmovable, .. } = scattered("folios-base", pinned);
         mm.set("vm.compaction_proactiveness", "100").unwrap();
         let before = mm.parts.allocator.fragmentation_score(Node(0));
-        let ran = mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
+        let ran = mm.enter(&mut machine, CPU).run_proactive_compaction(Node(0));
         mm.validate(unmovable.len() as u64);
         (ran, before, mm.parts.allocator.fragmentation_score(Node(0)))
     };
@@ -127,10 +129,123 @@ fn large_folios_move_whole() {
     }
     mm.set("vm.compaction_proactiveness", "100").unwrap();
     let before = large(&mm);
-    mm.enter(&mut machine, CPU).proactive_compaction(Node(0));
-    mm.enter(&mut machine, CPU).proactive_compaction(Node(1));
+    mm.enter(&mut machine, CPU).run_proactive_compaction(Node(0));
+    mm.enter(&mut machine, CPU).run_proactive_compaction(Node(1));
     mm.validate(0);
     assert_eq!(large(&mm), before);
+}
+
+/// Memory that the kernel holds scattered pages of and nobody else: there are no blocks, and none can be made. Returns how many pages it
+/// holds.
+fn held_by_the_kernel() -> (Machine<Category>, MemoryManager, u64) {
+    let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-base").unwrap());
+    let effort = Effort { memalloc: true, ..Effort::LIGHT };
+    let unmovable = Request { effort, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+    let pages: Vec<Pfn> = std::iter::from_fn(|| mm.enter(&mut machine, CPU).alloc(&unmovable)).collect();
+    let (kept, freed): (Vec<Pfn>, Vec<Pfn>) = pages.into_iter().partition(|pfn| pfn % 4 == 1);
+    freed.into_iter().for_each(|pfn| mm.enter(&mut machine, CPU).free(pfn, 0));
+    mm.enter(&mut machine, CPU).drain_all_pages();
+    mm.validate(kept.len() as u64);
+    (machine, mm, kept.len() as u64)
+}
+
+/// What kcompactds scan if they are woken for a block that cannot be made.
+fn scanned_in_vain(machine: &mut Machine<Category>, mm: &mut MemoryManager) -> u64 {
+    let before = mm.counters().get(Event::CompactMigrateScanned);
+    let waking = Effort { wakes: true, ..Effort::LIGHT };
+    assert_eq!(mm.enter(machine, CPU).alloc(&request(7, waking)), None);
+    for node in [Node(0), Node(1)] {
+        mm.enter(machine, CPU).run_kswapd(node);
+        mm.enter(machine, CPU).run_kcompactd(node);
+    }
+    mm.counters().get(Event::CompactMigrateScanned) - before
+}
+
+#[test]
+fn what_has_been_scanned_is_passed_over_until_an_allocation_has_failed() {
+    let (mut machine, mut mm, held) = held_by_the_kernel();
+    let first = scanned_in_vain(&mut machine, &mut mm);
+    assert!(first > 1000, "{first}");
+    // After two failures three attempts are deferred, the fourth is not.
+    let next: u64 = (0..6).map(|_| scanned_in_vain(&mut machine, &mut mm)).sum();
+    assert_eq!(next, 0);
+    for _ in 0..8 {
+        assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::ORDINARY)), None);
+    }
+    // An allocation has been through the whole zone; kswapd sleeps, and what has free pages counts again.
+    let again: u64 = (0..70).map(|_| scanned_in_vain(&mut machine, &mut mm)).sum();
+    assert!(again > 1000, "{again}");
+    mm.validate(held);
+}
+
+#[test]
+fn kcompactd_drains_pagesets_if_it_fails() {
+    let (mut machine, mut mm, held) = held_by_the_kernel();
+    let page = mm.enter(&mut machine, CPU).alloc(&request(0, Effort::LIGHT)).unwrap();
+    mm.enter(&mut machine, CPU).free(page, 0);
+    assert!(mm.parts.allocator.pages_in_pagesets() > 0);
+    scanned_in_vain(&mut machine, &mut mm);
+    assert_eq!(mm.parts.allocator.pages_in_pagesets(), 0);
+    mm.validate(held);
+}
+
+#[test]
+fn kcompactd_can_be_left_between_steps() {
+    let Scattered { mut machine, mut mm, unmovable, .. } = scattered("folios-base", 40);
+    mm.set("vm.compaction_proactiveness", "100").unwrap();
+    let score = mm.parts.allocator.fragmentation_score(Node(0));
+    let mut kcompactd = mm.enter(&mut machine, CPU).start_proactive_compaction(Node(0)).unwrap();
+    let (mut steps, mut taken) = (0, unmovable.len() as u64);
+    while kcompactd.step(&mut mm.enter(&mut machine, CPU)) {
+        steps += 1;
+        // An allocation compacts the same zone in between.
+        if steps == 5 && mm.enter(&mut machine, CPU).alloc(&request(9, Effort::ORDINARY)).is_some() {
+            taken += 1 << 9;
+        }
+        mm.validate(taken);
+    }
+    assert!(steps > 3 && mm.parts.allocator.fragmentation_score(Node(0)) < score);
+    let mut again = mm.enter(&mut machine, CPU).start_proactive_compaction(Node(1)).unwrap();
+    mm.parts.allocator.begin_reclaim(Node(1));
+    let before = mm.counters().get(Event::PgmigrateSuccess);
+    let rest = (0..).take_while(|_| again.step(&mut mm.enter(&mut machine, CPU))).count();
+    assert!(rest < 10, "it gives way to kswapd: {rest} steps");
+    assert!(mm.enter(&mut machine, CPU).start_proactive_compaction(Node(1)).is_none());
+    assert!(mm.counters().get(Event::PgmigrateSuccess) - before < 1000);
+    mm.parts.allocator.end_reclaim(Node(1));
+}
+
+/// Memory is full of a file that can be reclaimed, and of scattered pages of the kernel.
+#[test]
+fn who_may_try_again_reclaims_from_the_node_it_wants_until_compaction_has_room() {
+    let got = |effort: Effort| {
+        let (mut machine, mut mm, _) = held_by_the_kernel();
+        mm.set("vm.min_free_kbytes", "2048").unwrap();
+        let file = mm.parts.page_cache.open_file();
+        for page in 0..9000 {
+            let read = mm.enter(&mut machine, CPU).read_page(Memcg::ROOT, file, page, Access::New);
+            if let Ok(Read::Miss(id)) = read {
+                mm.parts.lrus.end_read(id);
+            }
+        }
+        mm.enter(&mut machine, CPU).drain_all_pages();
+        let free = |mm: &MemoryManager| {
+            mm.parts.allocator.zones()[0].free_pages() + mm.parts.allocator.zones()[1].free_pages()
+        };
+        let (before, stolen) = (free(&mm), mm.counters().get(Event::PgstealDirect));
+        let request = Request { effort, ..Request::new(4, MigrateType::Movable, Placement::Bind(Node(1))) };
+        assert_eq!(mm.enter(&mut machine, CPU).alloc(&request), None, "pages of the kernel are everywhere");
+        assert_eq!(free(&mm), before, "the other node has nothing to do with it");
+        let zone = &mm.parts.allocator.zones()[2];
+        (
+            zone.free_pages() as u64 > zone.wmark(Mark::Low) + 32,
+            mm.counters().get(Event::PgstealDirect) - stolen,
+        )
+    };
+    let once = got(Effort::ORDINARY);
+    let hard = got(Effort { retry_may_fail: true, ..Effort::ORDINARY });
+    assert!(!once.0 && once.1 > 0, "{once:?}");
+    assert!(hard.0 && hard.1 > once.1, "{hard:?}");
 }
 
 proptest! {
@@ -144,7 +259,7 @@ proptest! {
             if mm.enter(&mut machine, CPU).alloc(&request(order, Effort { no_retry: true, ..Effort::ORDINARY })).is_some() {
                 held += 1 << order;
             }
-            mm.enter(&mut machine, CPU).kcompactd(Node(0));
+            mm.enter(&mut machine, CPU).run_kcompactd(Node(0));
             mm.validate(held);
         }
         prop_assert_eq!(mm.parts.address_spaces.mm(process).rss(), rss);

@@ -8,12 +8,13 @@
 //!                              take turns by ticks      to run         └──► nobody does: the next step
 //! ```
 //!
-//! A step is a batch of pages of kswapd, what zswap's worker does for a memory cgroup, a whole run of kcompactd, and what khugepaged scans before it
-//! sleeps.
+//! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, and what khugepaged scans
+//! before it sleeps.
 
 use crate::System;
 use machine::{Cpu, Node, Time, Topology};
 use mm::Kernel;
+use mm::compaction::Kcompactd;
 use mm::jiffies::TICK_NS;
 use mm::vmscan::Kswapd;
 use mm::zswap::ShrinkWork;
@@ -33,10 +34,7 @@ pub(super) enum Daemon {
 /// What a kernel thread was started for.
 enum Work {
     Reclaim(Node, Box<Kswapd>),
-    /// For a block that kswapd has to provide.
-    Compact(Node),
-    /// Every half second, if fragmentation is worth it. That it looks takes no time.
-    CompactProactively(Node),
+    Compact(Node, Box<Kcompactd>),
     Collapse,
     ShrinkZswap(ShrinkWork),
 }
@@ -45,7 +43,7 @@ impl Work {
     fn daemon(&self) -> Daemon {
         match self {
             Work::Reclaim(node, _) => Daemon::Kswapd(*node),
-            Work::Compact(node) | Work::CompactProactively(node) => Daemon::Kcompactd(*node),
+            Work::Compact(node, _) => Daemon::Kcompactd(*node),
             Work::Collapse => Daemon::Khugepaged,
             Work::ShrinkZswap(_) => Daemon::ZswapShrinker,
         }
@@ -64,8 +62,7 @@ impl Work {
         match self {
             Work::Reclaim(_, kswapd) => return kswapd.step(kernel),
             Work::ShrinkZswap(work) => return work.step(kernel),
-            Work::Compact(node) => drop(kernel.kcompactd(*node)),
-            Work::CompactProactively(node) => drop(kernel.proactive_compaction(*node)),
+            Work::Compact(_, kcompactd) => return kcompactd.step(kernel),
             Work::Collapse => kernel.khugepaged(),
         }
         false
@@ -103,10 +100,13 @@ impl Daemons {
             if self.runs(Daemon::Kcompactd(node)) {
                 continue;
             }
-            if system.mm.parts.allocator.wants_kcompactd(node) {
-                self.start(system, cpu, Work::Compact(node));
-            } else if looks && system.mm.enter(&mut system.machine, Cpu(0)).should_compact_proactively(node) {
-                self.start(system, cpu, Work::CompactProactively(node));
+            let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
+            let kcompactd = kernel.start_kcompactd(node);
+            // That it looks takes no time.
+            let kcompactd =
+                kcompactd.or_else(|| looks.then(|| kernel.start_proactive_compaction(node)).flatten());
+            if let Some(kcompactd) = kcompactd {
+                self.start(system, cpu, Work::Compact(node, Box::new(kcompactd)));
             }
         }
         if system.mm.khugepaged_due() <= now && !self.runs(Daemon::Khugepaged) {

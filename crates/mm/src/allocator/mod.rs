@@ -64,9 +64,10 @@ impl PageAllocator {
     }
 
     /// Checks the invariants of every zone and panics with the one that is broken. Returns the free pages,
-    /// those in pagesets included, and the managed pages.
+    /// those in pagesets and in the hands of compaction included, and the managed pages.
     pub(crate) fn validate(&self, features: &Features) -> (u64, u64) {
         self.zones.iter().for_each(|zone| zone.validate(features));
-        (self.free_pages() + self.pages_in_pagesets(), self.totalram_pages())
+        let isolated: u64 = self.zones.iter().map(|zone| zone.compaction.isolated).sum();
+        (self.free_pages() + self.pages_in_pagesets() + isolated, self.totalram_pages())
     }
 }

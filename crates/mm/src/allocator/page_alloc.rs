@@ -20,7 +20,7 @@
 
 use super::PageAllocator;
 use crate::allocator::buddy::Wanted;
-use crate::allocator::compaction::{CompactMode, CompactResult};
+use crate::allocator::compaction::{self, CompactMode, CompactResult};
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::{Geometry, Pfn};
 use crate::allocator::pcp::{is_order_allowed, list_index};
@@ -115,11 +115,8 @@ impl Kernel<'_> {
         if costly && request.effort.no_retry && in_vain {
             return found;
         }
-        found = found.or_else(|| self.reclaim_and_retry(request, node));
-        if found.is_none() && request.order > 0 {
-            found = self.compact_and_retry(request, node, CompactMode::SyncLight).0;
-        }
-        found.or_else(|| self.last_resort(request, node))
+        found = found.or_else(|| self.reclaim_and_compact(request, node));
+        found.or_else(|| self.drain_and_retry(request, node))
     }
 
     /// Allocates one order-0 page: from the CPU's own pageset if the preferred zone passes its watermark and
@@ -165,26 +162,59 @@ impl Kernel<'_> {
         (found, result)
     }
 
-    /// Direct reclaim, repeated until the allocation succeeds, nothing more is reclaimed, or the request may
-    /// not retry.
-    fn reclaim_and_retry(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+    /// Direct reclaim and direct compaction in turns, until the allocation succeeds or another turn is not worth it.
+    fn reclaim_and_compact(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
             && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
-        if request.reserves.non_block || nothing_to_reclaim {
-            return None;
-        }
-        while self.try_to_free_pages(request.order, request.highest) > 0 {
-            let found = self.get_page_from_freelist(request, node, Mark::Min);
-            if found.is_some() || request.order > PAGE_ALLOC_COSTLY_ORDER || request.effort.no_retry {
+        let may_reclaim = !request.reserves.non_block && !nothing_to_reclaim;
+        let (mut found, mut result, mut successes) = (None, CompactResult::Skipped, 0);
+        loop {
+            let progress = may_reclaim && self.try_to_free_pages(request, node) > 0;
+            if progress {
+                found = self.get_page_from_freelist(request, node, Mark::Min);
+                found = found.or_else(|| self.drain_and_retry(request, node));
+            }
+            if found.is_none() && request.order > 0 {
+                (found, result) = self.compact_and_retry(request, node, CompactMode::SyncLight);
+                successes += u32::from(result == CompactResult::Success);
+            }
+            if found.is_some() || !progress || !self.should_retry(request, node, result, successes) {
                 return found;
             }
         }
-        None
     }
 
-    /// The last attempt after direct reclaim freed no usable page: returns a high-atomic pageblock to
-    /// ordinary use, drains all pagesets and walks the zonelist once more.
-    fn last_resort(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
+    /// Whether an allocation goes on after direct reclaim made progress and compaction came to `result`, the `successes`th time
+    /// to success (`should_reclaim_retry`, `should_compact_retry`).
+    fn should_retry(&self, request: &Request, node: Node, result: CompactResult, successes: u32) -> bool {
+        match request.order > PAGE_ALLOC_COSTLY_ORDER {
+            _ if request.effort.no_retry => false,
+            false => true,
+            true => {
+                request.effort.retry_may_fail
+                    && compaction::policy::is_worth_a_retry(result, successes, || {
+                        self.compaction_zonelist_suitable(request, node)
+                    })
+            }
+        }
+    }
+
+    /// Whether some zone would be suitable for compaction if reclaim freed what it can (`compaction_zonelist_suitable`). Reclaimable pages
+    /// are not counted by zone: those of its node are taken.
+    fn compaction_zonelist_suitable(&self, request: &Request, node: Node) -> bool {
+        let zones = self.parts.allocator.zonelist(node, request.placement).iter();
+        let mut zones = zones
+            .map(|&z| (z, &self.parts.allocator.zones[z]))
+            .filter(|(_, zone)| zone.kind <= request.highest);
+        zones.any(|(z, zone)| {
+            let reclaimable = self.reclaimable_pages(zone.node) / u64::from(request.order);
+            self.is_suitable_with(z, (request.order, request.highest), reclaimable)
+        })
+    }
+
+    /// An attempt after direct reclaim freed no usable page: returns a high-atomic pageblock to
+    /// ordinary use, drains all pagesets and walks the zonelist once more (`__alloc_pages_direct_reclaim`).
+    fn drain_and_retry(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
         for zone in zones {
             if zone.unreserve_highatomic(on, request.migrate_type) {
@@ -312,6 +342,13 @@ impl Kernel<'_> {
         for zone in zones {
             owners.clone().for_each(|owner| zone.drain_pageset(on, owner));
         }
+    }
+
+    /// Like `drain_all_pages`, but of one zone.
+    pub(crate) fn drain_zone(&mut self, z: usize) {
+        let owners = self.on.machine.topology.all_cpus();
+        let (zone, on) = (&mut self.parts.allocator.zones[z], &mut self.on);
+        owners.for_each(|owner| zone.drain_pageset(on, owner));
     }
 
     /// Runs the CPU's vmstat worker once. Returns whether it has to run again.
@@ -477,6 +514,11 @@ impl PageAllocator {
         self.own_zones[node.index()].iter().map(|&z| &self.zones[z])
     }
 
+    /// The zones of `node`, from the lowest up.
+    pub(crate) fn zones_from_lowest(&self, node: Node) -> Vec<usize> {
+        self.own_zones[node.index()].iter().rev().copied().collect()
+    }
+
     /// All zones, by node and within a node from the lowest up.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
@@ -510,6 +552,15 @@ impl PageAllocator {
         }
     }
 
+    /// The nodes that serve a request, in the order in which it tries them.
+    pub(crate) fn nodes_for(&self, node: Node, request: &Request) -> Vec<Node> {
+        let zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
+        let mut nodes: Vec<Node> =
+            zones.filter(|zone| zone.kind <= request.highest).map(|zone| zone.node).collect();
+        nodes.dedup();
+        nodes
+    }
+
     /// Whether the first pass avoids mixing migrate types within pageblocks (`alloc_flags_nofragment`).
     fn avoids_fragments(&self, node: Node, request: &Request) -> bool {
         let mut zones = self.zonelist(node, request.placement).iter().map(|&z| &self.zones[z]);
@@ -539,6 +590,11 @@ impl PageAllocator {
     /// Clears `ZONE_RECLAIM_ACTIVE` of a node's zones.
     pub fn end_reclaim(&mut self, node: Node) {
         self.change_zones(node, |zone| zone.pressure.reclaim_active = false);
+    }
+
+    /// Whether the kswapd of `node` runs.
+    pub(crate) fn is_kswapd_running(&self, node: Node) -> bool {
+        self.zones_of(node).any(|zone| zone.pressure.reclaim_active)
     }
 
     fn change_zones(&mut self, node: Node, change: impl Fn(&mut Zone)) {

@@ -28,15 +28,18 @@ pub struct Effort {
     pub wakes: bool,
     /// It gives up after one try (`__GFP_NORETRY`).
     pub no_retry: bool,
+    /// It goes on for a costly order as long as reclaim helps, and may fail then (`__GFP_RETRY_MAYFAIL`).
+    pub retry_may_fail: bool,
     /// Reclaim itself asks (`PF_MEMALLOC`): it may take the last pages, and is charged beyond limits.
     pub memalloc: bool,
 }
 
 impl Effort {
     /// Tries everything, as `GFP_KERNEL` does.
-    pub const ORDINARY: Effort = Effort { direct: true, wakes: true, no_retry: false, memalloc: false };
+    pub const ORDINARY: Effort = Effort { direct: true, wakes: true, ..Effort::LIGHT };
     /// Takes what is on the free lists, without reclaim and without waking kswapd.
-    pub const LIGHT: Effort = Effort { direct: false, wakes: false, no_retry: false, memalloc: false };
+    pub const LIGHT: Effort =
+        Effort { direct: false, wakes: false, no_retry: false, retry_may_fail: false, memalloc: false };
     /// What reclaim needs to go on.
     pub const OF_RECLAIM: Effort = Effort { wakes: true, memalloc: true, ..Effort::LIGHT };
 }

@@ -5,7 +5,7 @@ use super::folio::{Folio, is_gigantic};
 use super::policy;
 use crate::account::Category;
 use crate::allocator::page::MigrateType;
-use crate::allocator::request::{Placement, Request};
+use crate::allocator::request::{Effort, Placement, Request};
 use crate::counters::Event;
 use crate::kernel::Kernel;
 use machine::Node;
@@ -19,10 +19,25 @@ impl Kernel<'_> {
         self.on.counters.add(Event::HugetlbLockHolds, 1);
     }
 
-    /// Allocates a fresh huge page on the next node in turn, or on the first one after it that has one
-    /// (`alloc_pool_huge_folio`).
-    pub(crate) fn alloc_fresh_by_turns(&mut self, h: usize, nodes: &[Node]) -> Option<Folio> {
-        self.alloc_by_turns(h, nodes, |kernel, node| kernel.alloc_fresh(h, Placement::Bind(node)))
+    /// Allocates a fresh huge page on the next node in turn, or on the first one after it that has one. Nodes where trying hard was
+    /// `in_vain` are tried less hard until they have one (`alloc_pool_huge_folio`, `node_alloc_noretry`).
+    pub(crate) fn alloc_fresh_by_turns(
+        &mut self,
+        h: usize,
+        nodes: &[Node],
+        in_vain: &mut Vec<Node>,
+    ) -> Option<Folio> {
+        self.alloc_by_turns(h, nodes, |kernel, node| {
+            let retry_may_fail = !in_vain.contains(&node);
+            let effort = Effort { retry_may_fail, ..Effort::ORDINARY };
+            let folio = kernel.alloc_fresh_with(h, Placement::Bind(node), effort);
+            match (&folio, retry_may_fail) {
+                (None, true) => in_vain.push(node),
+                (Some(_), false) => in_vain.retain(|&other| other != node),
+                _ => {}
+            }
+            folio
+        })
     }
 
     /// Calls `alloc` for the nodes in turn until it returns a page (`for_each_node_mask_to_alloc`).
@@ -38,8 +53,12 @@ impl Kernel<'_> {
         })
     }
 
-    /// Allocates a huge page and initialises its struct pages (`alloc_fresh_hugetlb_folio`).
+    /// Allocates a huge page and initialises its struct pages; it goes on while reclaim helps (`alloc_fresh_hugetlb_folio`).
     pub(crate) fn alloc_fresh(&mut self, h: usize, placement: Placement) -> Option<Folio> {
+        self.alloc_fresh_with(h, placement, Effort { retry_may_fail: true, ..Effort::ORDINARY })
+    }
+
+    fn alloc_fresh_with(&mut self, h: usize, placement: Placement, effort: Effort) -> Option<Folio> {
         let order = self.parts.hugetlb.hstates[h].order;
         let injected = self.is_made_to_fail();
         let pfn = match placement {
@@ -52,7 +71,7 @@ impl Kernel<'_> {
             }
             _ => {
                 self.on.machine.charge(self.on.cpu, Category::HugePagePrep, self.on.machine.costs.page_alloc);
-                self.alloc(&Request::new(order, MigrateType::Movable, placement))
+                self.alloc(&Request { effort, ..Request::new(order, MigrateType::Movable, placement) })
             }
         };
         if !is_gigantic(order) {

@@ -48,6 +48,8 @@ pub(crate) struct Resize {
     count: u64,
     nodes: Vec<Node>,
     fresh: Vec<Folio>,
+    /// Nodes that had no page though the allocation tried hard.
+    in_vain: Vec<Node>,
     /// An allocation failed.
     short: bool,
     phase: Phase,
@@ -62,6 +64,7 @@ impl Resize {
             count,
             nodes: Vec::new(),
             fresh: Vec::new(),
+            in_vain: Vec::new(),
             short: false,
             phase: Phase::Deferred,
         }
@@ -148,7 +151,7 @@ impl Resize {
         if self.count <= kernel.parts.hugetlb.hstates[h].counters().persistent() + collected {
             return if self.fresh.is_empty() { Phase::Shrink } else { self.prepare(kernel) };
         }
-        let folio = kernel.alloc_fresh_by_turns(h, &self.nodes);
+        let folio = kernel.alloc_fresh_by_turns(h, &self.nodes, &mut self.in_vain);
         self.short = folio.is_none();
         match (policy::prepared_per(&kernel.on.features.hugetlb), folio) {
             (Per::List, None) => return self.prepare(kernel),

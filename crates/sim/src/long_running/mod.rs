@@ -521,10 +521,10 @@ impl<'a> LongRun<'a> {
         self.run_kswapd();
         let System { machine, mm, .. } = &mut self.system;
         if self.spec.compaction != Compactor::None {
-            mm.enter(machine, CPU).kcompactd(Node(0));
+            mm.enter(machine, CPU).run_kcompactd(Node(0));
             self.next_proactive += 1;
             if self.next_proactive.is_multiple_of(512) {
-                mm.enter(machine, CPU).proactive_compaction(Node(0));
+                mm.enter(machine, CPU).run_proactive_compaction(Node(0));
             }
         }
         let wanted = (mm.parts.swap.used() as f64 / ZRAM_RATIO) as usize;

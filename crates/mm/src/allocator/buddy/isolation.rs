@@ -42,6 +42,24 @@ impl Buddy {
         begins(start, pageblock_order) || begins(largest, max_page_order) || self.is_untouched(start)
     }
 
+    /// Whether compaction passes over `pfn`'s pageblock (`get_pageblock_skip`).
+    pub(crate) fn is_block_skipped(&self, pfn: Pfn) -> bool {
+        self.skipped_blocks.get(self.block_index(pfn)).copied().unwrap_or_default()
+    }
+
+    /// Makes compaction pass over `pfn`'s pageblock (`set_pageblock_skip`).
+    pub(crate) fn skip_block(&mut self, pfn: Pfn) {
+        let block = self.block_index(pfn);
+        self.skipped_blocks.resize(self.block_types.len(), false);
+        self.skipped_blocks[block] = true;
+    }
+
+    /// Makes compaction look at `pfn`'s pageblock again (`clear_pageblock_skip`).
+    pub(crate) fn look_at_block(&mut self, pfn: Pfn) {
+        let block = self.block_index(pfn);
+        self.skipped_blocks[block] = false;
+    }
+
     /// Whether a movable block of `order` or larger is free.
     pub(crate) fn has_movable_block(&self, order: u8) -> bool {
         (order..=self.geometry.max_page_order).any(|o| self.nr_free_of(o, MigrateType::Movable) > 0)

@@ -128,6 +128,8 @@ pub struct Buddy {
     /// Ranges of largest blocks that were never used; the last range is used first.
     untouched: Vec<Range<Pfn>>,
     block_types: Vec<MigrateType>,
+    /// By pageblock, whether compaction passes over it (`PB_migrate_skip`); empty before the first run.
+    skipped_blocks: Vec<bool>,
     /// The zone's `watermark_boost`, pages.
     pub watermark_boost: u64,
 }
@@ -152,6 +154,7 @@ impl Buddy {
             lists: [[EMPTY; MigrateType::COUNT]; NR_PAGE_ORDERS],
             untouched: vec![whole],
             block_types: vec![MigrateType::Movable; blocks as usize],
+            skipped_blocks: Vec::new(),
             watermark_boost: 0,
             span,
         };

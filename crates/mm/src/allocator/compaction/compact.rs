@@ -1,14 +1,14 @@
-//! The callers of compaction: direct compaction in an allocation, kcompactd when woken, and proactive
-//! kcompactd (`try_to_compact_pages`, `kcompactd_do_work`, `proactive_compact_node` in mm/compaction.c).
+//! Direct compaction in an allocation, and what it and kcompactd begin with (`try_to_compact_pages`, `compact_zone` in
+//! mm/compaction.c).
 
 use super::policy::{self, ZoneState};
-use super::{CompactMode, CompactResult, zone_scan};
+use super::zone_scan::ZoneScan;
+use super::{CompactFor, CompactMode, CompactResult};
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::request::Request;
 use crate::allocator::watermark::{Mark, Reserves};
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
-use machine::Node;
 
 impl Kernel<'_> {
     /// Direct compaction for a request, one zone after the other, until one yields a block.
@@ -44,91 +44,71 @@ impl Kernel<'_> {
         result
     }
 
-    /// Compacts a zone until a block of `order` is free.
+    /// Compacts a zone for an allocation until a block of `order` is free.
     fn compact_zone(&mut self, z: usize, order: u8, highest: ZoneType, mode: CompactMode) -> CompactResult {
-        let f = *self.on.features;
-        if self.parts.allocator.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
-            return CompactResult::Success;
-        }
-        if !self.is_suitable(z, order, highest) {
-            return CompactResult::Skipped;
-        }
-        // Folios in a batch cannot be migrated; those of other CPUs are left alone (compact_zone).
-        self.lru_add_drain();
-        let mut scan = zone_scan::ZoneScan::new(self.parts, z, order, mode);
+        let mut scan = match self.begin_compaction(z, (order, highest), mode, CompactFor::Allocation) {
+            Ok(scan) => scan,
+            Err(result) => return result,
+        };
         let is_done = |mm: &Parts| mm.allocator.zones()[z].buddy.has_movable_block(order);
-        let found = scan.run(self, is_done);
+        let found = loop {
+            if let Some(found) = scan.step(self, is_done) {
+                break found;
+            }
+        };
         scan.finish(self);
         if found { CompactResult::Success } else { CompactResult::Complete }
     }
 
-    /// Runs a node's kcompactd if it was woken. Returns whether it was (`kcompactd_do_work`).
-    pub fn kcompactd(&mut self, node: Node) -> bool {
-        let Some((order, highest)) = self.parts.allocator.kcompactds[node.index()].wanted.take() else {
-            return false;
-        };
-        self.on.counters.add(Event::KcompactdWake, 1);
-        let zones =
-            (0..self.parts.allocator.zones().len()).filter(|&z| self.parts.allocator.zones()[z].node == node);
-        let zones: Vec<usize> = zones.filter(|&z| self.parts.allocator.zones()[z].kind <= highest).collect();
-        for z in zones {
-            if self.parts.allocator.zone_mut(z).compaction.deferral.is_deferred(order) {
-                continue;
-            }
-            match self.compact_zone(z, order, highest, CompactMode::SyncLight) {
-                CompactResult::Success => {
-                    self.parts.allocator.zone_mut(z).compaction.deferral.note_success(order)
-                }
-                CompactResult::Complete => self.parts.allocator.zone_mut(z).compaction.deferral.defer(order),
-                CompactResult::Skipped | CompactResult::Deferred => {}
-            }
+    /// Begins to compact a zone for a block of an order that may lie in zones up to `highest`, if that is worth it
+    /// (`compaction_suit_allocation_order`); the result, if it is not.
+    pub(super) fn begin_compaction(
+        &mut self,
+        z: usize,
+        (order, highest): (u8, ZoneType),
+        mode: CompactMode,
+        purpose: CompactFor,
+    ) -> Result<ZoneScan, CompactResult> {
+        let f = *self.on.features;
+        if self.parts.allocator.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
+            return Err(CompactResult::Success);
         }
-        true
-    }
-
-    /// Whether a node is so fragmented that proactive compaction is worth it (`should_proactive_compact_node`).
-    pub fn should_compact_proactively(&self, node: Node) -> bool {
-        let proactiveness = self.on.settings.compaction_proactiveness;
-        let (_, high) = policy::proactive_marks(proactiveness);
-        proactiveness != 0 && self.parts.allocator.fragmentation_score(node) > high
-    }
-
-    /// Proactive compaction, which kcompactd tries every half second (`proactive_compact_node`). Returns
-    /// whether it ran.
-    pub fn proactive_compaction(&mut self, node: Node) -> bool {
-        if !self.should_compact_proactively(node) {
-            return false;
+        if !self.is_suitable(z, order, highest) {
+            return Err(CompactResult::Skipped);
         }
-        let (low, _) = policy::proactive_marks(self.on.settings.compaction_proactiveness);
-        let before = self.parts.allocator.fragmentation_score(node);
-        let skips = &mut self.parts.allocator.kcompactds[node.index()].proactive_skips;
-        if *skips > 0 {
-            *skips -= 1;
-            return false;
+        if self.parts.allocator.zones()[z].compaction.deferral.is_restarting(order) {
+            self.reset_isolation_suitable_of(z);
         }
-        for z in (0..self.parts.allocator.zones().len())
-            .filter(|&z| self.parts.allocator.zones()[z].node == node)
-            .collect::<Vec<_>>()
-        {
-            let mut scan = zone_scan::ZoneScan::whole(self.parts, z);
-            scan.run(self, |mm: &Parts| mm.allocator.fragmentation_score(node) <= low);
-            scan.finish(self);
-        }
-        if self.parts.allocator.fragmentation_score(node) >= before {
-            self.parts.allocator.kcompactds[node.index()].proactive_skips = 1 << policy::MAX_DEFER_SHIFT;
-        }
-        true
+        // Folios in a batch cannot be migrated; those of other CPUs are left alone (compact_zone).
+        self.lru_add_drain();
+        Ok(ZoneScan::new(self.parts, z, (order, mode), purpose))
     }
 
     fn is_suitable(&self, z: usize, order: u8, highest: ZoneType) -> bool {
-        let zone = &self.parts.allocator.zones()[z];
-        let unusable = zone.lowmem_reserve[highest as usize] + zone.kept_highatomic(self.on.features);
-        let state = ZoneState {
-            free: (zone.free_pages() as u64).saturating_sub(unusable),
-            low: zone.wmark(Mark::Low),
-            min: zone.wmark(Mark::Min),
-            fragmentation: policy::fragmentation_index(&self.parts.allocator.free_blocks(z), order),
-        };
+        let blocks = self.parts.allocator.free_blocks(z);
+        let (free, reserved) = self.free_and_reserved(z, highest);
+        let state =
+            self.zone_state(z, free.saturating_sub(reserved), policy::fragmentation_index(&blocks, order));
         policy::is_suitable(&state, order, self.on.settings.extfrag_threshold)
+    }
+
+    /// Whether enough pages of a zone would be free for a block of an order that may lie in zones up to `highest`, if `more` were free
+    /// (`__compaction_suitable`).
+    pub(crate) fn is_suitable_with(&self, z: usize, (order, highest): (u8, ZoneType), more: u64) -> bool {
+        let (free, reserved) = self.free_and_reserved(z, highest);
+        let state = self.zone_state(z, (free + more).saturating_sub(reserved), None);
+        policy::is_suitable(&state, order, self.on.settings.extfrag_threshold)
+    }
+
+    /// A zone's free pages, and those that a request for zones up to `highest` may not use.
+    fn free_and_reserved(&self, z: usize, highest: ZoneType) -> (u64, u64) {
+        let zone = &self.parts.allocator.zones()[z];
+        let reserved = zone.lowmem_reserve[highest as usize] + zone.kept_highatomic(self.on.features);
+        (zone.free_pages() as u64, reserved)
+    }
+
+    fn zone_state(&self, z: usize, free: u64, fragmentation: Option<u64>) -> ZoneState {
+        let zone = &self.parts.allocator.zones()[z];
+        ZoneState { free, low: zone.wmark(Mark::Low), min: zone.wmark(Mark::Min), fragmentation }
     }
 }

@@ -16,12 +16,20 @@
 //! node: when kswapd has freed enough pages but not the wanted block, or when free memory is too fragmented
 //! for blocks of 2 MiB.
 //!
-//! Not modelled: skip bits of pageblocks, the fast searches of both scanners, capture of freed pages. In the
-//! kernel: mm/compaction.c; `migrate_folio_move` in mm/migrate.c.
+//! A pageblock that a scanner has been through has nothing more to give and is passed over from then on, until
+//! an allocation has compacted the whole zone in vain and kswapd goes to sleep, or compaction has been deferred for as long as it can
+//! be. Then it counts again if it has folios or free pages. So memory that the kernel holds is read once.
+//!
+//! Not modelled: the fast searches of both scanners, capture of freed pages (nobody else acts between the migration
+//! and the allocation). In the kernel: mm/compaction.c; `migrate_folio_move` in mm/migrate.c.
 
 mod compact;
+mod kcompactd;
 pub mod policy;
+mod skip;
 mod zone_scan;
+
+pub use kcompactd::Kcompactd;
 
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
@@ -58,6 +66,21 @@ pub struct CompactState {
     pub(crate) scanners: Option<(Pfn, Pfn)>,
     /// How long compaction of the zone is deferred after failures.
     pub deferral: Deferral,
+    /// Whether pageblocks that are passed over get another chance when kswapd sleeps (`compact_blockskip_flush`).
+    pub(crate) flush_skipped: bool,
+    /// Free pages that runs which are under way have isolated.
+    pub(crate) isolated: u64,
+}
+
+/// For whom a zone is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompactFor {
+    /// An allocation that waits for it (`direct_compaction`).
+    Allocation,
+    /// Who woke kcompactd.
+    Kcompactd,
+    /// Allocations to come (`proactive_compaction`), for which no pageblock is passed over.
+    Proactive,
 }
 
 /// The requests to a node's kcompactd.
@@ -82,11 +105,6 @@ impl PageAllocator {
         let wanted = &mut self.kcompactds[node.index()].wanted;
         let (old_order, old_highest) = wanted.unwrap_or((0, ZoneType::Dma));
         *wanted = Some((old_order.max(order), old_highest.max(highest)));
-    }
-
-    /// Whether a node's kcompactd has been woken.
-    pub fn wants_kcompactd(&self, node: Node) -> bool {
-        self.kcompactds[node.index()].wanted.is_some()
     }
 
     /// Fragmentation of a node's free memory with respect to blocks of 2 MiB, per cent, weighted by the size

@@ -14,8 +14,13 @@
 //! Pure functions. In the kernel: `fragmentation_index`, `extfrag_for_order` in mm/vmstat.c; `compaction_suitable`,
 //! `defer_compaction`, `compaction_deferred`, `fragmentation_score_wmark` in mm/compaction.c.
 
+use super::CompactResult;
 use crate::allocator::page::NR_PAGE_ORDERS;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+
+/// How often an allocation of a costly order that may fail is tried again though compaction made a block, which others then took: a
+/// quarter of `MAX_COMPACT_RETRIES`.
+const MAX_COSTLY_RETRIES: u32 = 16 / 4;
 
 /// Largest `compact_defer_shift`: the deferral does not grow beyond it (`COMPACT_MAX_DEFER_SHIFT`).
 pub const MAX_DEFER_SHIFT: u8 = 6;
@@ -74,6 +79,16 @@ pub fn is_suitable(zone: &ZoneState, order: u8, threshold: u64) -> bool {
     order <= PAGE_ALLOC_COSTLY_ORDER || zone.fragmentation.is_none_or(|index| index > threshold)
 }
 
+/// Whether an allocation of a costly order goes on after compaction came to `result`, the `successes`th time to success: for want of free
+/// pages as long as `reclaim_helps` (`should_compact_retry`).
+pub fn is_worth_a_retry(result: CompactResult, successes: u32, reclaim_helps: impl FnOnce() -> bool) -> bool {
+    match result {
+        CompactResult::Skipped => reclaim_helps(),
+        CompactResult::Success => successes <= MAX_COSTLY_RETRIES,
+        CompactResult::Deferred | CompactResult::Complete => false,
+    }
+}
+
 /// Deferral of a zone's compaction after failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
@@ -100,6 +115,11 @@ impl Deferral {
         }
         self.considered = (self.considered + 1).min(1 << self.shift);
         self.considered < 1 << self.shift
+    }
+
+    /// Whether an attempt at `order` is the first after the longest deferral (`compaction_restarting`).
+    pub fn is_restarting(&self, order: u8) -> bool {
+        order >= self.order_failed && self.shift == MAX_DEFER_SHIFT && self.considered >= 1 << self.shift
     }
 
     /// Notes that compaction produced a block of `order`, which is not allocated yet
@@ -151,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn costly_orders_are_tried_again_while_reclaim_helps() {
+        use CompactResult::{Complete, Deferred, Skipped, Success};
+        assert!(is_worth_a_retry(Skipped, 100, || true) && !is_worth_a_retry(Skipped, 0, || false));
+        assert!(is_worth_a_retry(Success, 4, || false) && !is_worth_a_retry(Success, 5, || true));
+        assert!(![Deferred, Complete].iter().any(|&result| is_worth_a_retry(result, 0, || true)));
+    }
+
+    #[test]
     fn failures_put_it_off_longer_and_longer() {
         let mut deferral = Deferral::default();
         assert!(!deferral.is_deferred(4), "nothing has failed");
@@ -161,6 +189,9 @@ mod tests {
             all.push(skipped(&mut deferral));
         }
         assert_eq!(all, [1, 3, 7, 15, 31, 63, 63, 63]);
+        assert!(deferral.is_restarting(4), "after the longest deferral");
+        deferral.defer(4);
+        assert!(!deferral.is_restarting(4), "it has failed again");
         deferral.reset(4);
         assert_eq!(deferral, Deferral { considered: 0, shift: 0, order_failed: 5 });
         deferral.defer(5);

@@ -1,19 +1,24 @@
 //! One compaction run through a zone: the migrate scanner, the free scanner, and the migration between them.
 
-use super::CompactMode;
+use super::{CompactFor, CompactMode};
 use crate::account::Category;
 use crate::allocator::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, Pfn};
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::FolioId;
 
+/// How many pageblocks a step may go over, as the kernel lets others run after as many (`COMPACT_CLUSTER_MAX`).
+const COMPACT_CLUSTER_MAX: usize = 32;
+
 /// A compaction run through a zone (`struct compact_control`).
+#[derive(Debug)]
 pub(super) struct ZoneScan {
     geometry: Geometry,
     zone: usize,
     /// The wanted order. Folios of this order or larger are not migrated.
     order: u8,
     mode: CompactMode,
+    purpose: CompactFor,
     /// The next page of the migrate scanner.
     migrate: Pfn,
     /// The end of the next pageblock of the free scanner.
@@ -24,25 +29,18 @@ pub(super) struct ZoneScan {
 
 impl ZoneScan {
     /// A run that continues where the last one in the zone ended.
-    pub fn new(mm: &Parts, zone: usize, order: u8, mode: CompactMode) -> ZoneScan {
+    pub fn new(mm: &Parts, zone: usize, (order, mode): (u8, CompactMode), purpose: CompactFor) -> ZoneScan {
         let (migrate, free) = mm.allocator.zones()[zone].compaction.scanners.unwrap_or(Self::ends(mm, zone));
-        ZoneScan {
-            geometry: mm.allocator.geometry(),
-            zone,
-            order,
-            mode,
-            migrate,
-            free,
-            isolated: Default::default(),
-        }
+        let geometry = mm.allocator.geometry();
+        ZoneScan { geometry, zone, order, mode, purpose, migrate, free, isolated: Default::default() }
     }
 
     /// A run through the whole zone, for blocks of 2 MiB.
     pub fn whole(mm: &Parts, zone: usize) -> ZoneScan {
         let (migrate, free) = Self::ends(mm, zone);
         let (geometry, mode) = (mm.allocator.geometry(), CompactMode::SyncLight);
-        let order = geometry.pageblock_order;
-        ZoneScan { geometry, zone, order, mode, migrate, free, isolated: Default::default() }
+        let (order, purpose) = (geometry.pageblock_order, CompactFor::Proactive);
+        ZoneScan { geometry, zone, order, mode, purpose, migrate, free, isolated: Default::default() }
     }
 
     fn ends(mm: &Parts, zone: usize) -> (Pfn, Pfn) {
@@ -54,31 +52,53 @@ impl ZoneScan {
         self.geometry.block_start(self.migrate) >= self.free
     }
 
-    /// Migrates folios pageblock by pageblock until `is_done` or the scanners meet. Returns whether
-    /// `is_done`.
-    pub fn run(&mut self, kernel: &mut Kernel, is_done: impl Fn(&Parts) -> bool) -> bool {
-        while !self.have_met() {
-            let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
-            if self.is_source(kernel.parts) {
-                self.empty_block(kernel, end);
-                if is_done(kernel.parts) {
-                    self.migrate = end;
-                    return true;
-                }
+    /// Goes on to the next pageblock from which folios can be migrated, if it is not far, and migrates them. Returns whether `is_done`
+    /// once it is, or the scanners have met.
+    pub fn step(&mut self, kernel: &mut Kernel, is_done: impl Fn(&Parts) -> bool) -> Option<bool> {
+        for passed_over in 0..COMPACT_CLUSTER_MAX {
+            if self.have_met() {
+                return Some(false);
             }
+            let start = self.migrate;
+            let end = self.geometry.block_start(start) + self.geometry.pageblock_nr_pages();
             self.migrate = end;
+            if !self.is_source(kernel.parts, start) {
+                continue;
+            }
+            let costs = kernel.on.machine.costs.paging();
+            kernel.on.machine.charge(
+                kernel.on.cpu,
+                Category::Compaction,
+                costs.compact_scan * passed_over as u64,
+            );
+            self.migrate = start;
+            self.empty_block(kernel, end);
+            self.migrate = end;
+            return is_done(kernel.parts).then_some(true);
         }
-        false
+        let cost = kernel.on.machine.costs.paging().compact_scan * COMPACT_CLUSTER_MAX as u64;
+        kernel.on.machine.charge(kernel.on.cpu, Category::Compaction, cost);
+        None
     }
 
-    /// Whether folios may be migrated out of the migrate scanner's pageblock (`suitable_migration_source`).
-    fn is_source(&self, mm: &Parts) -> bool {
+    /// Whether folios may be migrated out of the pageblock at `start` (`isolation_suitable`, `suitable_migration_source`).
+    fn is_source(&self, mm: &Parts, start: Pfn) -> bool {
         let buddy = &mm.allocator.zones()[self.zone].buddy;
-        let movable = buddy.block_type(self.migrate) == MigrateType::Movable;
-        (movable || self.mode == CompactMode::SyncLight) && !buddy.is_block_free(self.migrate)
+        let movable = buddy.block_type(start) == MigrateType::Movable;
+        self.looks_at(mm, start)
+            && (movable || self.mode == CompactMode::SyncLight)
+            && !buddy.is_block_free(start)
     }
 
+    /// Whether the pageblock at `start` is not passed over (`isolation_suitable`).
+    fn looks_at(&self, mm: &Parts, start: Pfn) -> bool {
+        self.purpose == CompactFor::Proactive
+            || !mm.allocator.zones()[self.zone].buddy.is_block_skipped(start)
+    }
+
+    /// Migrates folios from the migrate scanner's place up to `end`.
     fn empty_block(&mut self, kernel: &mut Kernel, end: Pfn) {
+        let start = self.migrate;
         let end = end.min(kernel.parts.allocator.zones()[self.zone].buddy.span().end);
         let (mut scanned, mut taken) = (0, 0);
         while self.migrate < end {
@@ -107,6 +127,9 @@ impl ZoneScan {
             }
             self.migrate += 1 << order;
         }
+        if taken == 0 || self.purpose != CompactFor::Proactive {
+            kernel.parts.allocator.zones[self.zone].buddy.skip_block(start);
+        }
         kernel.on.counters.add(Event::CompactMigrateScanned, scanned);
         let costs = kernel.on.machine.costs.paging();
         let cost = costs.compact_scan * scanned + costs.lru_scan * taken;
@@ -119,6 +142,7 @@ impl ZoneScan {
             let found = (order..NR_PAGE_ORDERS as u8).find(|&o| !self.isolated[usize::from(o)].is_empty());
             if let Some(mut larger) = found {
                 let pfn = self.isolated[usize::from(larger)].pop()?;
+                kernel.parts.allocator.zones[self.zone].compaction.isolated -= 1 << order;
                 while larger > order {
                     larger -= 1;
                     self.isolated[usize::from(larger)].push(pfn + (1 << larger));
@@ -136,12 +160,15 @@ impl ZoneScan {
     fn isolate_free_pages(&mut self, kernel: &mut Kernel) -> bool {
         while self.free > self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages() {
             self.free -= self.geometry.pageblock_nr_pages();
+            let looks = self.looks_at(kernel.parts, self.free);
             let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
             let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
-            if !movable || zone.buddy.is_block_free(self.free) {
+            if !looks || !movable || zone.buddy.is_block_free(self.free) {
                 continue;
             }
             let taken = zone.isolate_free_blocks(on, self.free);
+            zone.buddy.skip_block(self.free);
+            zone.compaction.isolated += taken.iter().map(|&(_, order)| 1 << order).sum::<u64>();
             kernel.on.counters.add(Event::CompactFreeScanned, self.geometry.pageblock_nr_pages().into());
             if !taken.is_empty() {
                 taken.into_iter().for_each(|(pfn, order)| self.isolated[usize::from(order)].push(pfn));
@@ -153,9 +180,19 @@ impl ZoneScan {
 
     /// Frees the unused isolated pages and remembers where the scanners stopped.
     pub fn finish(self, kernel: &mut Kernel) {
-        let scanners = (!self.have_met()).then_some((self.migrate, self.free));
+        let have_met = self.have_met();
         let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
-        zone.compaction.scanners = scanners;
+        // A block with free pages that were not needed is where the free scanner goes on.
+        let unused = self.isolated.iter().flatten().map(|&pfn| self.geometry.block_start(pfn)).max();
+        if let Some(block) = unused {
+            zone.buddy.look_at_block(block);
+        }
+        let free = unused.map_or(self.free, |block| block + self.geometry.pageblock_nr_pages());
+        zone.compaction.scanners = (!have_met).then_some((self.migrate, free));
+        zone.compaction.flush_skipped |= have_met && self.purpose == CompactFor::Allocation;
+        let isolated =
+            self.isolated.iter().zip(0..).map(|(blocks, order): (_, u32)| (blocks.len() as u64) << order);
+        zone.compaction.isolated -= isolated.sum::<u64>();
         let blocks = self
             .isolated
             .iter()
@@ -187,7 +224,7 @@ impl Kernel<'_> {
 
 impl Parts {
     /// The folio whose first page is `pfn`.
-    fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
+    pub(super) fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
         let id = FolioId(self.allocator.zones()[zone].buddy.user(pfn)?);
         (self.lrus.folios.pfn_of(id) == Some(pfn)).then_some(id)
     }

@@ -18,7 +18,7 @@ use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::{Mark, Reserves};
 use crate::counters::Event;
-use crate::kernel::{Kernel, Parts};
+use crate::kernel::Kernel;
 use crate::lru::memcontrol::Memcg;
 use machine::Node;
 
@@ -137,7 +137,7 @@ impl Kswapd {
             return true;
         }
         if balanced && self.boost == 0 {
-            self.finish(kernel.parts);
+            self.finish(kernel);
             return false;
         }
         let sc = &mut self.sc;
@@ -182,7 +182,7 @@ impl Kswapd {
             if was_in_vain(kernel.on.features, &run) {
                 kernel.parts.lrus.kswapds[self.node.index()].failures += 1;
             }
-            self.finish(kernel.parts);
+            self.finish(kernel);
             return false;
         }
         true
@@ -199,8 +199,10 @@ impl Kswapd {
         }
     }
 
-    fn finish(&mut self, mm: &mut Parts) {
+    fn finish(&mut self, kernel: &mut Kernel) {
+        kernel.reset_isolation_suitable(self.node);
         let (order, highest) = self.wanted;
+        let mm = &mut *kernel.parts;
         mm.allocator.wake_kcompactd(self.node, order, highest);
         mm.allocator.end_reclaim(self.node);
         for &(zone, boost) in &self.boosts {

@@ -34,9 +34,7 @@ pub(crate) use node_walk::NodeWalk;
 use crate::address_space::mlock;
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
-use crate::allocator::request::Effort;
-use crate::allocator::request::OutOfMemory;
-use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
+use crate::allocator::request::{Effort, OutOfMemory, PAGE_ALLOC_COSTLY_ORDER, Request};
 use crate::allocator::watermark::Mark;
 use crate::counters::Event;
 use crate::features::Features;
@@ -209,18 +207,21 @@ impl Kernel<'_> {
     #[inline(never)]
     pub(crate) fn try_to_free_mem_cgroup_pages(&mut self, target: Memcg, pages: u64) -> u64 {
         let mut sc = ScanControl::new(target, pages.max(SWAP_CLUSTER_MAX), 0, ZoneType::Movable);
-        self.do_try_to_free_pages(&mut sc);
+        let nodes = self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu));
+        self.do_try_to_free_pages(&mut sc, &nodes);
         sc.nr_reclaimed
     }
 
-    /// Direct reclaim: no zone that an allocation may use is above its watermark (`try_to_free_pages`).
-    pub(crate) fn try_to_free_pages(&mut self, order: u8, highest: ZoneType) -> u64 {
-        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, order, highest);
-        self.do_try_to_free_pages(&mut sc);
+    /// Direct reclaim from the nodes that may serve a request, whose preferred one is `node`: none of their zones is above its watermark
+    /// (`try_to_free_pages`).
+    pub(crate) fn try_to_free_pages(&mut self, request: &Request, node: Node) -> u64 {
+        let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, request.order, request.highest);
+        let nodes = self.parts.allocator.nodes_for(node, request);
+        self.do_try_to_free_pages(&mut sc, &nodes);
         sc.nr_reclaimed
     }
 
-    fn do_try_to_free_pages(&mut self, sc: &mut ScanControl) {
+    fn do_try_to_free_pages(&mut self, sc: &mut ScanControl, nodes: &[Node]) {
         loop {
             if !sc.is_for_cgroup() {
                 let stalled = [
@@ -231,7 +232,7 @@ impl Kernel<'_> {
                 ];
                 self.on.counters.add(stalled[sc.highest as usize], 1);
             }
-            let has_enough = self.shrink_zones(sc);
+            let has_enough = self.shrink_zones(sc, nodes);
             self.parts.snapshot_refaults(sc.target);
             if has_enough || sc.nr_reclaimed > 0 {
                 return;
@@ -251,12 +252,12 @@ impl Kernel<'_> {
         }
     }
 
-    /// Shrinks all nodes, the nearest first, once at each priority until there is enough. Returns whether there is.
-    fn shrink_zones(&mut self, sc: &mut ScanControl) -> bool {
+    /// Shrinks nodes one after the other, once at each priority until there is enough. Returns whether there is.
+    fn shrink_zones(&mut self, sc: &mut ScanControl, nodes: &[Node]) -> bool {
         (0..=DEF_PRIORITY).rev().any(|priority| {
             sc.priority = priority;
             sc.nr_scanned = 0;
-            for node in self.on.machine.topology.nodes_by_distance(self.on.machine.node(self.on.cpu)) {
+            for &node in nodes {
                 self.shrink_node(node, sc);
             }
             // What is written comes back when the device is done, which is between calls here: where that is enough, looking on
@@ -314,15 +315,28 @@ impl Kernel<'_> {
         if free > compact_gap(&self.on.features.reclaim, sc.order) {
             return false;
         }
-        let on_node = |list: LruList| -> u64 {
-            let lruvecs = self.parts.lrus.lruvecs.iter().filter(|lruvec| lruvec.node == node);
-            lruvecs.map(|lruvec| lruvec.stat.nr_lru[list as usize]).sum()
-        };
-        let mut inactive = on_node(LruList::InactiveFile);
-        if self.can_reclaim_anon(Memcg::ROOT, node) {
-            inactive += on_node(LruList::InactiveAnon);
-        }
+        let inactive = self.on_lists(node, LruList::InactiveFile, LruList::InactiveAnon);
         inactive > compact_gap(&self.on.features.reclaim, sc.order)
+    }
+
+    /// Pages of a node that reclaim can get at (`zone_reclaimable_pages`).
+    pub(crate) fn reclaimable_pages(&self, node: Node) -> u64 {
+        self.on_lists(node, LruList::InactiveFile, LruList::InactiveAnon)
+            + self.on_lists(node, LruList::ActiveFile, LruList::ActiveAnon)
+    }
+
+    /// Pages of a node on lists of files, and on those of anonymous memory if it can be reclaimed.
+    fn on_lists(&self, node: Node, file: LruList, anon: LruList) -> u64 {
+        let anon = self.can_reclaim_anon(Memcg::ROOT, node).then_some(anon);
+        let lruvecs = self.parts.lrus.lruvecs.iter().filter(|lruvec| lruvec.node == node);
+        let lists = move |lruvec: &Lruvec| {
+            [Some(file), anon]
+                .into_iter()
+                .flatten()
+                .map(|list| lruvec.stat.nr_lru[list as usize])
+                .sum::<u64>()
+        };
+        lruvecs.map(lists).sum()
     }
 
     /// Whether anonymous pages of a memcg on a node can be swapped out or demoted (`can_reclaim_anon_pages`).
