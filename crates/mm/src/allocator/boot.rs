@@ -15,7 +15,7 @@ use crate::allocator::zone::Zone;
 use crate::decisions::{Decisions, MOST_ZONES, PcpDecisions, Rule, WatermarkState, nonsense};
 use crate::features::Features;
 use crate::sysctl::Settings;
-use machine::{Node, Topology};
+use machine::{Node, Time, Topology};
 
 impl PageAllocator {
     /// Zones with all their memory free, and zonelists. Watermarks and pagesets stay unset until
@@ -54,6 +54,7 @@ impl PageAllocator {
             local_cpus: nodes.iter().map(|&node| topology.cpus_of(node).len() as u64).collect(),
             online_cpus: cpus as u64,
             kcompactds: vec![KcompactdState::default(); nodes.len()],
+            draining_until: Time::ZERO,
             failslab,
         }
     }

@@ -32,6 +32,7 @@ use crate::allocator::page::Geometry;
 use crate::allocator::zone::Zone;
 use crate::features::Features;
 use crate::sysctl::Settings;
+use machine::Time;
 
 /// Zones with their buddy lists and pagesets, and the zonelists of each node.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub struct PageAllocator {
     local_cpus: Vec<u64>,
     online_cpus: u64,
     kcompactds: Vec<KcompactdState>,
+    /// Until when a CPU drains all pagesets (`pcpu_drain_mutex`).
+    draining_until: Time,
     failslab: Injection,
 }
 

@@ -172,7 +172,10 @@ impl Kernel<'_> {
             let progress = may_reclaim && self.try_to_free_pages(request, node) > 0;
             if progress {
                 found = self.get_page_from_freelist(request, node, Mark::Min);
-                found = found.or_else(|| self.drain_and_retry(request, node));
+            }
+            if found.is_none() && request.order > 0 {
+                // A kernel does so for single pages too. Here CPUs that reclaim at once would drain each other's pagesets without end.
+                found = progress.then(|| self.drain_and_retry(request, node)).flatten();
             }
             if found.is_none() && request.order > 0 {
                 (found, result) = self.compact_and_retry(request, node, CompactMode::SyncLight);
@@ -335,13 +338,17 @@ impl Kernel<'_> {
         zone.free_contig(on, pfn, order);
     }
 
-    /// Drains the pagesets of all CPUs into their zones; this CPU pays (`drain_all_pages`).
+    /// Drains the pagesets of all CPUs into their zones, unless another CPU is at it; this CPU pays (`drain_all_pages`).
     pub fn drain_all_pages(&mut self) {
+        if self.on.machine.now(self.on.cpu) < self.parts.allocator.draining_until {
+            return;
+        }
         let owners = self.on.machine.topology.all_cpus();
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
         for zone in zones {
             owners.clone().for_each(|owner| zone.drain_pageset(on, owner));
         }
+        self.parts.allocator.draining_until = self.on.machine.now(self.on.cpu);
     }
 
     /// Like `drain_all_pages`, but of one zone.
