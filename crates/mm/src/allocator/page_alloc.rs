@@ -224,7 +224,11 @@ impl Kernel<'_> {
                 break;
             }
         }
-        self.drain_all_pages();
+        // Who finds another CPU draining goes on without.
+        if self.on.machine.now(self.on.cpu) >= self.parts.allocator.draining_until {
+            self.drain_all_pages();
+            self.parts.allocator.draining_until = self.on.machine.now(self.on.cpu);
+        }
         self.get_page_from_freelist(request, node, Mark::Min)
     }
 
@@ -338,17 +342,13 @@ impl Kernel<'_> {
         zone.free_contig(on, pfn, order);
     }
 
-    /// Drains the pagesets of all CPUs into their zones, unless another CPU is at it; this CPU pays (`drain_all_pages`).
+    /// Drains the pagesets of all CPUs into their zones; this CPU pays (`drain_all_pages`).
     pub fn drain_all_pages(&mut self) {
-        if self.on.machine.now(self.on.cpu) < self.parts.allocator.draining_until {
-            return;
-        }
         let owners = self.on.machine.topology.all_cpus();
         let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
         for zone in zones {
             owners.clone().for_each(|owner| zone.drain_pageset(on, owner));
         }
-        self.parts.allocator.draining_until = self.on.machine.now(self.on.cpu);
     }
 
     /// Like `drain_all_pages`, but of one zone.
