@@ -344,11 +344,7 @@ impl Kernel<'_> {
 
     /// Drains the pagesets of all CPUs into their zones; this CPU pays (`drain_all_pages`).
     pub fn drain_all_pages(&mut self) {
-        let owners = self.on.machine.topology.all_cpus();
-        let (zones, on) = (&mut self.parts.allocator.zones, &mut self.on);
-        for zone in zones {
-            owners.clone().for_each(|owner| zone.drain_pageset(on, owner));
-        }
+        (0..self.parts.allocator.zones.len()).for_each(|z| self.drain_zone(z));
     }
 
     /// Like `drain_all_pages`, but of one zone.

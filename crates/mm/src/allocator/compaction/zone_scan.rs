@@ -59,10 +59,9 @@ impl ZoneScan {
             if self.have_met() {
                 return Some(false);
             }
-            let start = self.migrate;
-            let end = self.geometry.block_start(start) + self.geometry.pageblock_nr_pages();
-            self.migrate = end;
-            if !self.is_source(kernel.parts, start) {
+            let end = self.geometry.block_start(self.migrate) + self.geometry.pageblock_nr_pages();
+            if !self.is_source(kernel.parts) {
+                self.migrate = end;
                 continue;
             }
             let costs = kernel.on.machine.costs.paging();
@@ -71,7 +70,6 @@ impl ZoneScan {
                 Category::Compaction,
                 costs.compact_scan * passed_over as u64,
             );
-            self.migrate = start;
             self.empty_block(kernel, end);
             self.migrate = end;
             return is_done(kernel.parts).then_some(true);
@@ -81,8 +79,9 @@ impl ZoneScan {
         None
     }
 
-    /// Whether folios may be migrated out of the pageblock at `start` (`isolation_suitable`, `suitable_migration_source`).
-    fn is_source(&self, mm: &Parts, start: Pfn) -> bool {
+    /// Whether folios may be migrated out of the migrate scanner's pageblock (`isolation_suitable`, `suitable_migration_source`).
+    fn is_source(&self, mm: &Parts) -> bool {
+        let start = self.migrate;
         let buddy = &mm.allocator.zones()[self.zone].buddy;
         let movable = buddy.block_type(start) == MigrateType::Movable;
         self.looks_at(mm, start)
