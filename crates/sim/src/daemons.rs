@@ -1,21 +1,20 @@
 //! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, khugepaged, and the worker that writes back zswap.
 //!
 //! ```text
-//!   woken, or due ──► an idle CPU of its node, or the last one ──► a step at a time ──► sleeps
-//!                          ▲                                           │
-//!                          └── another CPU is idle ◄── a program's ◄───┤
-//!                              no CPU is idle: they     thread wants   │
-//!                              take turns by ticks      to run         └──► nobody does: the next step
+//!   asleep ── woken, or due ──► in the queue of a CPU (sched), like any thread ── its turn ──► a step
+//!     ▲                                    ▲                                                     │
+//!     │                                    └── a tick passed: the next thread's turn ◄───────────┤
+//!     └── nothing more to do ◄───────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, and what khugepaged scans
 //! before it sleeps.
 
 use crate::System;
+use crate::sched::{CpuSet, Scheduler};
 use machine::{Cpu, Node, Time, Topology};
 use mm::Kernel;
 use mm::compaction::Kcompactd;
-use mm::jiffies::TICK_NS;
 use mm::vmscan::Kswapd;
 use mm::zswap::ShrinkWork;
 
@@ -31,131 +30,117 @@ pub(super) enum Daemon {
     ZswapShrinker,
 }
 
-/// What a kernel thread was started for.
+impl Daemon {
+    fn all(topology: &Topology) -> impl Iterator<Item = Daemon> {
+        let of_nodes =
+            (0..topology.nodes).map(Node).flat_map(|node| [Daemon::Kswapd(node), Daemon::Kcompactd(node)]);
+        of_nodes.chain([Daemon::Khugepaged, Daemon::ZswapShrinker])
+    }
+
+    /// The node on whose CPUs it runs, if it is bound to one.
+    fn node(self, topology: &Topology) -> Option<Node> {
+        match self {
+            Daemon::Kswapd(node) | Daemon::Kcompactd(node) if !topology.is_memory_only(node) => Some(node),
+            _ => None,
+        }
+    }
+}
+
+/// What a kernel thread was woken for.
 enum Work {
-    Reclaim(Node, Box<Kswapd>),
-    Compact(Node, Box<Kcompactd>),
+    Reclaim(Box<Kswapd>),
+    Compact(Box<Kcompactd>),
     Collapse,
     ShrinkZswap(ShrinkWork),
 }
 
 impl Work {
-    fn daemon(&self) -> Daemon {
-        match self {
-            Work::Reclaim(node, _) => Daemon::Kswapd(*node),
-            Work::Compact(node, _) => Daemon::Kcompactd(*node),
-            Work::Collapse => Daemon::Khugepaged,
-            Work::ShrinkZswap(_) => Daemon::ZswapShrinker,
-        }
-    }
-
-    /// The CPUs that its kernel thread may run on.
-    fn cpus(&self, topology: &Topology) -> Vec<Cpu> {
-        match self.daemon() {
-            Daemon::Kswapd(node) | Daemon::Kcompactd(node) => topology.cpus_of(node).to_vec(),
-            Daemon::Khugepaged | Daemon::ZswapShrinker => topology.all_cpus().collect(),
-        }
-    }
-
     /// Does the next step. Returns whether there is more to do.
     fn step(&mut self, kernel: &mut Kernel) -> bool {
         match self {
-            Work::Reclaim(_, kswapd) => return kswapd.step(kernel),
+            Work::Reclaim(kswapd) => return kswapd.step(kernel),
+            Work::Compact(kcompactd) => return kcompactd.step(kernel),
             Work::ShrinkZswap(work) => return work.step(kernel),
-            Work::Compact(_, kcompactd) => return kcompactd.step(kernel),
             Work::Collapse => kernel.khugepaged(),
         }
         false
     }
 }
 
-/// The kernel threads that run.
+struct KernelThread {
+    daemon: Daemon,
+    /// Where it ran last.
+    cpu: Cpu,
+    /// `None` while it sleeps.
+    work: Option<Work>,
+}
+
+/// The kernel threads of a host.
 pub(super) struct Daemons {
-    /// What they do, and on which CPU.
-    running: Vec<(Work, Cpu)>,
+    /// The scheduler's number of the first of them; the others follow.
+    first: usize,
+    threads: Vec<KernelThread>,
     /// When kcompactds look again.
     proactive: Time,
 }
 
-impl Default for Daemons {
-    fn default() -> Daemons {
-        Daemons { running: Vec::new(), proactive: PROACTIVE_INTERVAL }
-    }
-}
-
 impl Daemons {
-    /// Starts the kernel threads that were woken or are due, at the time of `cpu`.
-    pub fn wake(&mut self, system: &mut System, cpu: Cpu) {
+    /// Those of a machine, asleep.
+    pub fn new(topology: &Topology, scheduler: &mut Scheduler) -> Daemons {
+        let threads = Daemon::all(topology).map(|daemon| {
+            let node = daemon.node(topology);
+            let number = scheduler.add_kernel_thread(node.map(CpuSet::Of));
+            let cpu = topology.cpus_of(node.unwrap_or(Node(0)))[0];
+            (number, KernelThread { daemon, cpu, work: None })
+        });
+        let (numbers, threads): (Vec<usize>, _) = threads.unzip();
+        Daemons { first: numbers[0], threads, proactive: PROACTIVE_INTERVAL }
+    }
+
+    /// The kernel thread that has this number in the scheduler, if it is one.
+    pub fn get(&self, number: usize) -> Option<Daemon> {
+        Some(self.threads.get(number.checked_sub(self.first)?)?.daemon)
+    }
+
+    /// Wakes the kernel threads that have something to do or are due, at the time of `cpu`.
+    pub fn wake(&mut self, system: &mut System, scheduler: &mut Scheduler, cpu: Cpu) {
         let now = system.machine.now(cpu);
         let looks = now >= self.proactive;
         if looks {
             self.proactive = now + PROACTIVE_INTERVAL;
         }
-        for node in (0..system.machine.topology.nodes).map(Node) {
-            if !self.runs(Daemon::Kswapd(node))
-                && let Some(kswapd) = system.mm.enter(&mut system.machine, Cpu(0)).start_kswapd(node)
-            {
-                self.start(system, cpu, Work::Reclaim(node, Box::new(kswapd)));
-            }
-            if self.runs(Daemon::Kcompactd(node)) {
-                continue;
-            }
+        let threads = (self.first..).zip(&mut self.threads);
+        for (number, thread) in threads.filter(|(_, thread)| thread.work.is_none()) {
             let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
-            let kcompactd = kernel.start_kcompactd(node);
-            // That it looks takes no time.
-            let kcompactd =
-                kcompactd.or_else(|| looks.then(|| kernel.start_proactive_compaction(node)).flatten());
-            if let Some(kcompactd) = kcompactd {
-                self.start(system, cpu, Work::Compact(node, Box::new(kcompactd)));
+            thread.work = match thread.daemon {
+                Daemon::Kswapd(node) => kernel.start_kswapd(node).map(|of| Work::Reclaim(Box::new(of))),
+                Daemon::Kcompactd(node) => {
+                    let started = kernel.start_kcompactd(node);
+                    // That it looks takes no time.
+                    let started =
+                        started.or_else(|| looks.then(|| kernel.start_proactive_compaction(node)).flatten());
+                    started.map(|of| Work::Compact(Box::new(of)))
+                }
+                Daemon::Khugepaged => (system.mm.khugepaged_due() <= now).then_some(Work::Collapse),
+                Daemon::ZswapShrinker => {
+                    let asked = system.mm.parts.zswap.take_shrink_request();
+                    asked.then(|| Work::ShrinkZswap(ShrinkWork::default()))
+                }
+            };
+            if thread.work.is_some() {
+                scheduler.wake_up(system, number, thread.cpu, now);
             }
         }
-        if system.mm.khugepaged_due() <= now && !self.runs(Daemon::Khugepaged) {
-            self.start(system, cpu, Work::Collapse);
-        }
-        if !self.runs(Daemon::ZswapShrinker) && system.mm.parts.zswap.take_shrink_request() {
-            self.start(system, cpu, Work::ShrinkZswap(ShrinkWork::default()));
-        }
     }
 
-    fn runs(&self, daemon: Daemon) -> bool {
-        self.running.iter().any(|(work, _)| work.daemon() == daemon)
-    }
-
-    /// Finds a CPU for a kernel thread that is woken from `waker`.
-    fn start(&mut self, system: &mut System, waker: Cpu, work: Work) {
-        let cpus = work.cpus(&system.machine.topology);
-        let idle = cpus.iter().copied().find(|&cpu| !system.is_busy(cpu));
-        let cpu = idle.or(cpus.last().copied()).unwrap_or(waker);
-        self.running.push((work, cpu));
-        system.wake(cpu, system.machine.now(waker));
-    }
-
-    /// The kernel thread whose turn it is on `cpu`, where `threads` of programs want to run too, if any. One that meets threads goes
-    /// to an idle CPU if there is one that it may run on, and else has one of `threads + 1` ticks.
-    pub fn take_turn(&mut self, system: &mut System, cpu: Cpu, threads: usize) -> Option<Daemon> {
-        let (work, at) = self.running.iter_mut().find(|(_, at)| *at == cpu)?;
-        let now = system.machine.now(cpu);
-        if threads > 0 {
-            let cpus = work.cpus(&system.machine.topology);
-            if let Some(idle) = cpus.into_iter().find(|&cpu| !system.is_busy(cpu)) {
-                *at = idle;
-                system.wake(idle, now);
-                return None;
-            }
-            let tick = now.picoseconds() / Time::from_nanoseconds(TICK_NS).picoseconds();
-            if !tick.is_multiple_of(threads as u64 + 1) {
-                return None;
-            }
+    /// Runs one step of the kernel thread of this number, whose turn it is on `cpu`; it sleeps if that was the last.
+    pub fn step(&mut self, system: &mut System, scheduler: &mut Scheduler, cpu: Cpu, number: usize) {
+        let thread = &mut self.threads[number - self.first];
+        let work = thread.work.as_mut().expect("it is awake");
+        if !work.step(&mut system.mm.enter(&mut system.machine, cpu)) {
+            (thread.work, thread.cpu) = (None, cpu);
+            scheduler.remove(system, cpu, number);
+            scheduler.pull(system, cpu);
         }
-        Some(work.daemon())
-    }
-
-    /// Runs one step of the kernel thread on `cpu`. Returns whether there is one.
-    pub fn step(&mut self, system: &mut System, cpu: Cpu) -> bool {
-        let Some(turn) = self.running.iter().position(|(_, at)| *at == cpu) else { return false };
-        if !self.running[turn].0.step(&mut system.mm.enter(&mut system.machine, cpu)) {
-            self.running.remove(turn);
-        }
-        true
     }
 }

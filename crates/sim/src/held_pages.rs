@@ -17,7 +17,10 @@ impl HeldPages {
     /// Sets aside `wanted` pages that stay to the end, for RAM disks that hold files and for what is in use from the start.
     pub fn new(boot: &Boot, system: &mut System, wanted: u64) -> Result<HeldPages, RunError> {
         let mut held = HeldPages { pages: Vec::new(), lasting: wanted };
-        held.hold(system, wanted);
+        let topology = &system.machine.topology;
+        let nodes = (0..topology.nodes_with_cpus()).map(Node);
+        let cpus: Vec<Cpu> = nodes.filter_map(|node| topology.cpus_of(node).into_iter().next()).collect();
+        held.hold(system, &cpus, wanted);
         if (held.pages.len() as u64) < wanted {
             let mib = system.mm.parts.allocator.page_size().mib_of_pages(wanted) as u64;
             return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
@@ -25,14 +28,11 @@ impl HeldPages {
         Ok(held)
     }
 
-    /// Sets aside pages until there are `wanted` in all, or no more are free: of all nodes in turn, as what is in use is spread over them.
-    fn hold(&mut self, system: &mut System, wanted: u64) {
+    /// Sets aside pages until there are `wanted` in all, or no more are free: of the nodes of `cpus` in turn.
+    fn hold(&mut self, system: &mut System, cpus: &[Cpu], wanted: u64) {
         // zram and brd allocate while memory is being reclaimed, so they may use reserves.
         let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
         let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
-        let topology = &system.machine.topology;
-        let nodes = (0..topology.nodes_with_cpus()).map(Node);
-        let cpus: Vec<Cpu> = nodes.filter_map(|node| topology.cpus_of(node).into_iter().next()).collect();
         while (self.pages.len() as u64) < wanted {
             let cpu = cpus[self.pages.len() % cpus.len()];
             match system.alloc(cpu, &request) {
@@ -42,11 +42,11 @@ impl HeldPages {
         }
     }
 
-    /// Sets aside as much memory as the contents of zram or a RAM disk for swap take now.
+    /// Sets aside as much memory as the contents of zram or a RAM disk for swap take, now that `cpu` has written or freed some.
     pub fn follow_swap(&mut self, system: &mut System, cpu: Cpu, io: &BlockIo) {
         let Some(bytes) = io.memory_of_swap(system) else { return };
         let wanted = self.lasting + bytes.div_ceil(system.mm.parts.allocator.page_size().bytes());
-        self.hold(system, wanted);
+        self.hold(system, &[cpu], wanted);
         while self.pages.len() as u64 > wanted
             && let Some(pfn) = self.pages.pop()
         {

@@ -112,6 +112,7 @@ impl<'s> Host<'s> {
         };
         let mut scheduler = Scheduler::new(cpus, sched, boot.stream(Stream::Placement, 0));
         let all = Beginnings::new(boot, spec, system, &mut scheduler)?;
+        let daemons = Daemons::new(&system.machine.topology, &mut scheduler);
         let swap = spec.swap.as_deref().map(|device| (device, spec.swap_mib));
         let io = BlockIo::new(boot.machine, spec.files.as_deref(), swap, system);
         let mut timers = vec![BinaryHeap::new(); cpus];
@@ -139,7 +140,7 @@ impl<'s> Host<'s> {
             timers,
             io,
             accesses: MemoryAccesses::new(nodes),
-            daemons: Daemons::default(),
+            daemons,
             held,
             memcgs: all.memcgs,
             writes,
@@ -161,7 +162,6 @@ impl<'s> Host<'s> {
             self.pause = time;
             system.run(self, time);
             self.io.flushers.wake(system, Cpu(0), time);
-            self.held.follow_swap(system, Cpu(0), &self.io);
             system.mm.parts.lrus.flush_stats_periodically(time);
             self.samples.take(system, time, self.reports.transactions(), self.accesses.counted());
             self.own_times.sample(system, time, &self.processes);
@@ -270,12 +270,15 @@ impl<'s> Host<'s> {
         writes.into_iter().chain(programs)
     }
 
-    /// Who pays for what `cpu` does outside kswapd and flushers.
+    /// Who pays for what `cpu` does outside flushers.
     fn payer(&self, cpu: Cpu) -> Payer {
-        let runs = self.scheduler.current(cpu);
-        runs.map_or(Payer::Kernel(KernelWork::Interrupts), |thread| {
-            Payer::Program(self.threads[thread].program)
-        })
+        let Some(thread) = self.scheduler.current(cpu) else {
+            return Payer::Kernel(KernelWork::Interrupts);
+        };
+        match self.daemons.get(thread) {
+            Some(daemon) => Payer::Kernel(daemon.into()),
+            None => Payer::Program(self.threads[thread].program),
+        }
     }
 
     /// Wakes the threads whose time has come on `cpu`.
@@ -318,13 +321,28 @@ impl<'s> Host<'s> {
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
             self.shortage = Shortage::default();
-            self.io.submit_writes(system, cpu);
+            self.submit_writes(system, cpu);
             self.migrate_who_wants(system);
             let is_due = system.machine.now(cpu) >= self.limit(cpu);
             if is_due || self.scheduler.current(cpu) != Some(thread) {
                 return;
             }
         }
+    }
+
+    /// Runs a step of a kernel thread.
+    fn run_daemon(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        self.daemons.step(system, &mut self.scheduler, cpu, thread);
+        if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
+            self.kill(system, cpu, &kill);
+        }
+        self.submit_writes(system, cpu);
+    }
+
+    /// Submits writes to devices, which take memory if they store in it.
+    fn submit_writes(&mut self, system: &mut System, cpu: Cpu) {
+        self.io.submit_writes(system, cpu);
+        self.held.follow_swap(system, cpu, &self.io);
     }
 
     /// What follows for a thread from `progress` if its memory cgroup is above memory.high: it reclaims, and sleeps if that does not
@@ -959,8 +977,7 @@ impl<'s> Host<'s> {
     /// A tick on `cpu`: the task may scan, its thread uses its stack and data, and the next thread runs.
     fn tick(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         system.machine.charge(cpu, Category::Tick, system.machine.costs.numa().tick);
-        self.daemons.wake(system, cpu);
-        if self.processes[self.threads[thread].process].of_kernel {
+        if self.daemons.get(thread).is_some() || self.processes[self.threads[thread].process].of_kernel {
             return self.scheduler.tick(system, cpu);
         }
         system.mm.enter(&mut system.machine, cpu).numa_tick();
@@ -1014,15 +1031,6 @@ impl Program for Host<'_> {
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
         self.wake_due(system, cpu, now);
-        if let Some(daemon) = self.daemons.take_turn(system, cpu, self.scheduler.threads_on(cpu)) {
-            self.reports.switch(system, cpu, Payer::Kernel(daemon.into()));
-            self.daemons.step(system, cpu);
-            if let Some(kill) = system.mm.enter(&mut system.machine, Cpu(0)).take_oom_kill() {
-                self.kill(system, cpu, &kill);
-            }
-            self.io.submit_writes(system, cpu);
-            return Step::Again;
-        }
         if self.io.flushers.are_on(cpu) && system.may_share(cpu) {
             self.reports.switch(system, cpu, Payer::Kernel(KernelWork::Writeback));
             self.io.step_flushers(system, cpu);
@@ -1038,12 +1046,12 @@ impl Program for Host<'_> {
         if self.is_finished() || now >= self.pause {
             return Step::Again;
         }
-        if self.scheduler.is_tick_due(cpu, now) {
-            self.tick(system, cpu, thread);
-            return Step::Again;
+        match self.daemons.get(thread) {
+            _ if self.scheduler.is_tick_due(cpu, now) => self.tick(system, cpu, thread),
+            Some(_) => self.run_daemon(system, cpu, thread),
+            None => self.run_thread(system, cpu, thread),
         }
-        self.run_thread(system, cpu, thread);
-        self.daemons.wake(system, cpu);
+        self.daemons.wake(system, &mut self.scheduler, cpu);
         self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
     }

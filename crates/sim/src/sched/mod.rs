@@ -15,7 +15,8 @@
 //!
 //! policy.rs decides when a thread is moved, according to the kernel's [`SchedFeatures`]. The scheduler knows
 //! a thread by its number, its task in the memory manager, and the CPUs on which it may run; what it does is
-//! up to its program.
+//! up to its program. Kernel threads are in the same queues; they have no task there, as NUMA balancing does
+//! not look at them.
 
 mod balance;
 mod placement;
@@ -27,7 +28,7 @@ use machine::{Cpu, Node, Time, Topology};
 use mm::features::sched::SchedFeatures;
 use mm::jiffies::TICK_NS;
 use mm::numa::placement::TaskId;
-use placement::{CpuLoad, Search};
+use placement::{CpuLoad, Occupant, Search};
 use policy::{Leaving, Place, Queue, degrades_locality};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -64,7 +65,8 @@ impl CpuSet {
 
 /// The scheduler's state of a thread.
 struct Thread {
-    task: TaskId,
+    /// `None` for a kernel thread.
+    task: Option<TaskId>,
     /// Its CPU affinity; `None` for all CPUs.
     allowed: Option<CpuSet>,
 }
@@ -100,21 +102,28 @@ impl Scheduler {
 
     /// Adds a thread that may run on all CPUs and is on none yet. Returns its number.
     pub fn add(&mut self, task: TaskId) -> usize {
-        self.threads.push(Thread { task, allowed: None });
+        self.threads.push(Thread { task: Some(task), allowed: None });
         self.threads.len() - 1
     }
 
+    /// Adds a kernel thread, which sleeps. Returns its number.
+    pub fn add_kernel_thread(&mut self, allowed: Option<CpuSet>) -> usize {
+        self.threads.push(Thread { task: None, allowed });
+        self.threads.len() - 1
+    }
+
+    /// The task of a program's thread.
     pub fn task(&self, thread: usize) -> TaskId {
-        self.threads[thread].task
+        self.threads[thread].task.expect("a kernel thread has none")
     }
 
     /// Gives another task to a thread that is on no CPU.
     pub fn set_task(&mut self, thread: usize, task: TaskId) {
-        self.threads[thread].task = task;
+        self.threads[thread].task = Some(task);
     }
 
     fn thread_of(&self, task: TaskId) -> Option<usize> {
-        self.threads.iter().position(|thread| thread.task == task)
+        self.threads.iter().position(|thread| thread.task == Some(task))
     }
 
     /// Sets the affinity of a thread. Returns whether the thread has to leave the CPU that it is on.
@@ -132,11 +141,6 @@ impl Scheduler {
     /// The thread that runs on `cpu`.
     pub fn current(&self, cpu: Cpu) -> Option<usize> {
         self.queues[cpu.index()].front().copied()
-    }
-
-    /// How many threads are in the queue of `cpu`.
-    pub fn threads_on(&self, cpu: Cpu) -> usize {
-        self.queues[cpu.index()].len()
     }
 
     /// The CPU in whose queue a thread is.
@@ -159,7 +163,7 @@ impl Scheduler {
     }
 
     /// The CPU on which a new thread starts, within its affinity.
-    pub fn idlest_cpu(&mut self, system: &System, only: Option<CpuSet>) -> Cpu {
+    fn idlest_cpu(&mut self, system: &System, only: Option<CpuSet>) -> Cpu {
         let topology = &system.machine.topology;
         let load = |cpu: &Cpu| self.queues[cpu.index()].len();
         let idle = |node: &Node| topology.cpus_of(*node).iter().filter(|cpu| load(cpu) == 0).count();
@@ -231,7 +235,7 @@ impl Scheduler {
 
     /// Tells the memory manager which task runs on `cpu` now.
     fn switch(&mut self, system: &mut System, cpu: Cpu) {
-        let task = self.current(cpu).map(|thread| self.threads[thread].task);
+        let task = self.current(cpu).and_then(|thread| self.threads[thread].task);
         system.mm.enter(&mut system.machine, cpu).switch_task(task);
     }
 
@@ -258,9 +262,8 @@ impl Scheduler {
         let (queues, threads) = (&self.queues, &self.threads);
         let tasks = &system.mm.parts.numa.tasks;
         let queue = |cpu: Cpu| {
-            let preferred =
-                queues[cpu.index()].iter().map(|&thread| tasks.get(threads[thread].task).preferred);
-            let prefer = preferred.clone().flatten();
+            let on_it = queues[cpu.index()].iter();
+            let prefer = on_it.filter_map(|&thread| tasks.get(threads[thread].task?).preferred);
             Queue {
                 threads: queues[cpu.index()].len() as u64,
                 prefer: prefer.clone().count() as u64,
@@ -292,9 +295,10 @@ impl Scheduler {
     fn leaving(&self, system: &System, thread: usize, source: Cpu, destination: Cpu) -> Leaving {
         let tasks = &system.mm.parts.numa.tasks;
         let [here, there] = [source, destination].map(|cpu| system.machine.node(cpu));
-        let preferred = |thread: usize| tasks.get(self.task(thread)).preferred;
+        let preferred = |thread: usize| tasks.get(self.threads[thread].task?).preferred;
         let reach = system.machine.topology.node_distances[here.index()][there.index()];
-        let weight = |node| tasks.numa_weight(self.task(thread), node, reach);
+        let task = self.threads[thread].task;
+        let weight = |node| task.map_or(0, |task| tasks.numa_weight(task, node, reach));
         Leaving {
             preferred: preferred(thread),
             here,
@@ -365,14 +369,17 @@ impl Scheduler {
     }
 
     fn find_place(&self, system: &System, thread: usize, source: Cpu) -> Option<Place> {
-        let is_bound = |thread: usize| self.threads[thread].allowed.is_some();
-        if is_bound(thread) {
+        if self.threads[thread].allowed.is_some() {
             return None;
         }
         let on = |cpu: Cpu| {
             let queue = &self.queues[cpu.index()];
-            let first = queue.front().map(|&first| (self.task(first), is_bound(first)));
-            CpuLoad { threads: queue.len(), first }
+            let runs = match queue.front().map(|&first| &self.threads[first]) {
+                None => Occupant::Nobody,
+                Some(Thread { task: Some(task), allowed: None }) => Occupant::MayMove(*task),
+                Some(_) => Occupant::Stays,
+            };
+            CpuLoad { threads: queue.len(), runs }
         };
         let (tasks, topology) = (&system.mm.parts.numa.tasks, &system.machine.topology);
         let task = self.task(thread);

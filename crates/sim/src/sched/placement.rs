@@ -38,8 +38,16 @@ struct Destination {
 pub(super) struct CpuLoad {
     /// Number of threads.
     pub threads: usize,
-    /// The running thread, and whether its affinity keeps it there.
-    pub first: Option<(TaskId, bool)>,
+    pub runs: Occupant,
+}
+
+/// Who runs on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occupant {
+    Nobody,
+    MayMove(TaskId),
+    /// A kernel thread, or one that its affinity keeps there.
+    Stays,
 }
 
 /// The search of a thread for a place on or near its preferred node.
@@ -135,10 +143,10 @@ impl Search<'_> {
             return;
         }
         for cpu in self.cpus(node) {
-            let found = match (self.on)(cpu).first {
-                None => (may_move && move_gain >= best.gain).then(|| Best::alone(cpu, move_gain)),
-                Some((_, true)) => None,
-                Some((other, false)) => match self.swap(cpu, other, destination) {
+            let found = match (self.on)(cpu).runs {
+                Occupant::Nobody => (may_move && move_gain >= best.gain).then(|| Best::alone(cpu, move_gain)),
+                Occupant::Stays => None,
+                Occupant::MayMove(other) => match self.swap(cpu, other, destination) {
                     Some(swap) if best.brings_home && !swap.brings_home => None,
                     Some(swap) if may_move && move_gain > swap.gain && move_gain > best.gain => {
                         Some(Best::alone(idle.unwrap_or(cpu), move_gain))

@@ -16,7 +16,7 @@ struct Threads {
     tasks: Tasks,
     topology: Topology,
     /// For each CPU its tasks, and whether they are bound to it.
-    queues: Vec<Vec<(TaskId, bool)>>,
+    queues: Vec<Vec<Occupant>>,
 }
 
 impl Threads {
@@ -38,13 +38,13 @@ impl Threads {
         }
         let own = self.tasks.get_mut(task);
         (own.faults, own.preferred) = (Some(faults), preferred.map(Node));
-        self.queues[cpu].push((task, false));
+        self.queues[cpu].push(Occupant::MayMove(task));
         task
     }
 
     /// Binds the thread that runs on `cpu` to it.
     fn pin(&mut self, cpu: usize) {
-        self.queues[cpu][0].1 = true;
+        self.queues[cpu][0] = Occupant::Stays;
     }
 
     /// A fault of `task` that covers no page, on memory that `other` touched before.
@@ -69,11 +69,11 @@ impl Threads {
     }
 
     fn find(&self, placement: TaskPlacement, task: TaskId) -> Option<Place> {
-        let is_there = |queue: &Vec<(TaskId, bool)>| queue.iter().any(|&(other, _)| other == task);
+        let is_there = |queue: &Vec<Occupant>| queue.contains(&Occupant::MayMove(task));
         let source = Cpu(self.queues.iter().position(is_there).unwrap() as u16);
         let on = |cpu: Cpu| {
             let queue = &self.queues[cpu.index()];
-            CpuLoad { threads: queue.len(), first: queue.first().copied() }
+            CpuLoad { threads: queue.len(), runs: queue.first().copied().unwrap_or(Occupant::Nobody) }
         };
         let features =
             SchedFeatures { placement, ..Series::NUMA.variant("numa-6.12").unwrap().features.sched };
