@@ -123,6 +123,8 @@ struct Case {
     settings: Vec<(&'static str, &'static str)>,
     swap: Option<(&'static str, u64)>,
     held: u64,
+    /// Parts of pageblocks, and of their pages, that cannot be moved.
+    state: Option<(f64, f64)>,
     large_folios: bool,
     cgroups: Vec<Cgroup>,
     programs: Vec<Program>,
@@ -336,7 +338,9 @@ fn case() -> impl Strategy<Value = Case> {
     let kernel = (0..Series::ALL.len(), any::<prop::sample::Index>());
     let kernel =
         kernel.prop_map(|(series, variant)| (series, variant.index(Series::ALL[series].variants().count())));
-    let around = (swap, prop_oneof![Just(0), 1..40u64], any::<bool>());
+    let part = || prop::sample::select(vec![0.0, 0.05, 0.3, 0.6]);
+    let state = prop::option::of((part(), part()));
+    let around = (swap, (prop_oneof![Just(0), 1..40u64], state), any::<bool>());
     let settings = (any::<bool>(), prop::collection::vec(setting(), 0..7)).prop_map(|(is_lively, drawn)| {
         let lively = if is_lively { LIVELY } else { &[] };
         [lively, &drawn[..]].concat()
@@ -352,7 +356,7 @@ fn case() -> impl Strategy<Value = Case> {
         |(
             (nodes, cores, mib_per_node),
             (series, variant),
-            (swap, held, large_folios),
+            (swap, (held, state), large_folios),
             (settings, cgroups, programs, events),
             (warm, milliseconds, seed),
         )| Case {
@@ -364,6 +368,7 @@ fn case() -> impl Strategy<Value = Case> {
             settings,
             swap,
             held,
+            state,
             large_folios,
             cgroups,
             programs,
@@ -423,6 +428,12 @@ impl Case {
         .unwrap();
         if let Some((device, mib)) = self.swap {
             writeln!(text, "swap = \"{device}\"\nswap_mib = {mib}").unwrap();
+        }
+        if let Some((blocks, share)) = self.state {
+            let figure = |value: f64| format!("{{ value = {value:?}, source = \"drawn\" }}");
+            let (blocks, share) = (figure(blocks), figure(share));
+            writeln!(text, "[workload.state]\nunmovable_blocks = {blocks}\nunmovable_share = {share}")
+                .unwrap();
         }
         (0..self.cgroups.len()).for_each(|cgroup| self.write_cgroup(cgroup, &mut text));
         (0..self.programs.len()).for_each(|program| self.write_program(program, &mut text));

@@ -73,6 +73,9 @@ struct KernelThread {
     cpu: Cpu,
     /// `None` while it sleeps.
     work: Option<Work>,
+    /// When it went to sleep. What takes no time, such as a khugepaged that never sleeps and has nothing to scan, is not done twice at
+    /// the same time.
+    slept: Option<Time>,
 }
 
 /// The kernel threads of a host.
@@ -91,7 +94,7 @@ impl Daemons {
             let node = daemon.node(topology);
             let number = scheduler.add_kernel_thread(node.map(CpuSet::Of));
             let cpu = topology.cpus_of(node.unwrap_or(Node(0)))[0];
-            (number, KernelThread { daemon, cpu, work: None })
+            (number, KernelThread { daemon, cpu, work: None, slept: None })
         });
         let (numbers, threads): (Vec<usize>, _) = threads.unzip();
         Daemons { first: numbers[0], threads, proactive: PROACTIVE_INTERVAL }
@@ -110,7 +113,8 @@ impl Daemons {
             self.proactive = now + PROACTIVE_INTERVAL;
         }
         let threads = (self.first..).zip(&mut self.threads);
-        for (number, thread) in threads.filter(|(_, thread)| thread.work.is_none()) {
+        let asleep = threads.filter(|(_, thread)| thread.work.is_none() && thread.slept != Some(now));
+        for (number, thread) in asleep {
             let mut kernel = system.mm.enter(&mut system.machine, Cpu(0));
             thread.work = match thread.daemon {
                 Daemon::Kswapd(node) => kernel.start_kswapd(node).map(|of| Work::Reclaim(Box::new(of))),
@@ -139,6 +143,7 @@ impl Daemons {
         let work = thread.work.as_mut().expect("it is awake");
         if !work.step(&mut system.mm.enter(&mut system.machine, cpu)) {
             (thread.work, thread.cpu) = (None, cpu);
+            thread.slept = Some(system.machine.now(cpu));
             scheduler.remove(system, cpu, number);
             scheduler.pull(system, cpu);
         }

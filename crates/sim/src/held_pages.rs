@@ -28,6 +28,12 @@ impl HeldPages {
         Ok(held)
     }
 
+    /// Sets aside pages that somebody has allocated, to the end.
+    pub fn keep(&mut self, pages: Vec<Pfn>) {
+        self.lasting += pages.len() as u64;
+        self.pages.extend(pages);
+    }
+
     /// Sets aside pages until there are `wanted` in all, or no more are free: of the nodes of `cpus` in turn.
     fn hold(&mut self, system: &mut System, cpus: &[Cpu], wanted: u64) {
         // zram and brd allocate while memory is being reclaimed, so they may use reserves.

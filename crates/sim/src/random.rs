@@ -13,6 +13,8 @@ pub(crate) enum Stream {
     Placement = 2,
     /// Choice of recorded processes.
     Demand = 3,
+    /// Where memory was fragmented before.
+    State = 4,
 }
 
 /// The generator of a stream. Variants of one seed have the same streams and so see the same demand.
@@ -32,7 +34,7 @@ mod tests {
 
     #[test]
     fn each_seed_stream_and_index_has_numbers_of_its_own() {
-        let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand];
+        let names = [Stream::SectionSpread, Stream::Placement, Stream::Demand, Stream::State];
         let mut first = BTreeSet::new();
         for (seed, index) in (0..16).flat_map(|seed| (0..4).map(move |index| (seed, index))) {
             for name in names {

@@ -23,6 +23,7 @@ mod own_time;
 mod policy;
 mod pools;
 mod report;
+mod state;
 mod threads;
 mod watch;
 
@@ -37,15 +38,16 @@ use mm::memcontrol::MemcgFile;
 use mm::sysctl::is_of_pools;
 use report::KernelWork;
 use serde::{Deserialize, Serialize};
+pub use state::MemoryState;
 use std::path::PathBuf;
 pub use watch::{Area, watch};
 use workload::keys::{Bounds, CPUS, MIB, MILLISECONDS, NODES, Value};
 use workload::tasks::ProgramSpec;
 
-/// Bounds of copies.
 /// Bytes of a page in zswap: one that takes more than a page does not compress.
 const COMPRESSED: Bounds =
     Bounds::new(1.0, 65_535.0, "bytes; as many as a page has or more for one that does not compress");
+/// Bounds of copies.
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 
 workload::no_numbers!(PlacementKey);
@@ -91,6 +93,9 @@ workload::keys! {
         /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
         #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub held_mib: u64 => MIB.or_none(),
+        /// How the other memory was before; all free, in blocks as large as they can be, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub state: Option<MemoryState>,
         /// How threads get to their preferred nodes, if different from the kernel's way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub placement: Option<PlacementKey>,
@@ -368,11 +373,13 @@ impl HostPrograms {
     /// All figures (values with a source) and their keys below `workload`.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
         let programs = self.programs.iter_mut().enumerate();
-        let figures = programs.flat_map(|(at, program)| {
+        let of_programs = programs.flat_map(|(at, program)| {
             let figures = program.program.figures_mut().into_iter();
             figures.map(move |(key, figure)| (format!("programs[{at}].program.{key}"), figure))
         });
-        figures.collect()
+        let state = self.state.as_mut().map(MemoryState::figures_mut);
+        let of_state = state.into_iter().flatten().map(|(key, figure)| (format!("state.{key}"), figure));
+        of_state.chain(of_programs).collect()
     }
 }
 

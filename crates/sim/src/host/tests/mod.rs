@@ -371,3 +371,31 @@ fn programs_run_where_kswapd_does() {
     // A queue of three takes turns of 4 ms.
     assert!(named("spins").latency_us["max"] < 40e3, "{:?}", named("spins"));
 }
+
+/// Months before, pages of the kernel have spread over some of the pageblocks: no huge page can be made of those, however empty.
+#[test]
+fn huge_pages_are_made_of_pageblocks_without_pages_of_the_kernel() {
+    // As many huge pages as the machine has pageblocks, of which some are below the watermarks.
+    let asks = "[[events]]\nmilliseconds = 600\nwrite = 'vm.nr_hugepages=1024'\n";
+    let reached = |state: &str| {
+        let programs = format!("{state}{asks}{}", reader("reads", 8, ""));
+        let outcome = outcome_of("6.12", &[], &programs);
+        outcome.get(metric::PAGES_REACHED).unwrap()
+    };
+    let of = |blocks: f64, share: f64| {
+        let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
+        reached(&format!(
+            "[state]\nunmovable_blocks = {}\nunmovable_share = {}\n",
+            figure(blocks),
+            figure(share)
+        ))
+    };
+    let new = reached("");
+    assert!(new > 900.0, "{new}");
+    for (blocks, share) in [(0.5, 0.0), (0.5, 0.9), (0.25, 0.1)] {
+        let part = of(blocks, share) / new;
+        assert!((part - (1.0 - blocks)).abs() < 0.03, "{blocks} at {share}: {part} of {new}");
+    }
+    let none = of(0.0, 0.5);
+    assert!((none - new).abs() <= 2.0, "{none} of {new}");
+}
