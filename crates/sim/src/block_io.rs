@@ -156,8 +156,8 @@ impl BlockIo {
 
     /// Memory in bytes that the contents of swap take now on their device; `None` without swap.
     pub fn memory_of_swap(&self, system: &System) -> Option<u64> {
-        let used = system.mm.parts.swap.used() * self.page_size.bytes();
-        self.swap_device.as_ref().map(|device| device.memory(used))
+        let device = self.swap_device.as_ref()?;
+        Some(device.memory(system.mm.parts.swap.used() * self.page_size.bytes()))
     }
 
     /// Starts counting what is read.

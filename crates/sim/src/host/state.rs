@@ -33,8 +33,8 @@ workload::keys! {
     }
 }
 
-/// Whoever runs before the programs do.
-const CPU: Cpu = Cpu(0);
+/// Who runs before the programs do.
+const BOOT_CPU: Cpu = Cpu(0);
 
 impl MemoryState {
     /// All figures and their keys.
@@ -47,49 +47,52 @@ impl MemoryState {
 
     /// Puts the pages of the kernel where they stay to the end, and returns them.
     pub(super) fn make(&self, system: &mut System, random: &mut Pcg64Mcg) -> Vec<Pfn> {
-        let pageblock_order = system.mm.parts.allocator.geometry().pageblock_order;
-        let mut all = take_free_blocks(system, pageblock_order, MigrateType::Movable);
+        let pages = system.mm.parts.allocator.geometry().pageblock_nr_pages();
+        let mut all = take_free_pageblocks(system, MigrateType::Movable);
         all.shuffle(random);
         let chosen = (all.len() as f64 * self.unmovable_blocks.value).round() as usize;
-        free_blocks(system, pageblock_order, &all[..chosen]);
-        // No others are free.
-        let unmovable = take_free_blocks(system, pageblock_order, MigrateType::Unmovable);
-        free_blocks(system, pageblock_order, &all[chosen..]);
-        let pages = 1usize << pageblock_order;
-        let in_use = ((pages as f64 * self.unmovable_share.value).round() as usize).max(1);
+        let (chosen, others) = all.split_at(chosen);
+        chosen.iter().for_each(|&start| free_pages(system, start..start + pages));
+        drain_pagesets(system);
+        // Nothing else is free.
+        let unmovable = take_free_pageblocks(system, MigrateType::Unmovable);
+        others.iter().for_each(|&start| free_pages(system, start..start + pages));
+        let in_use = ((f64::from(pages) * self.unmovable_share.value).round() as usize).max(1);
         let mut kept = Vec::new();
         for start in unmovable {
-            let mut places = index::sample(random, pages, in_use).into_vec();
+            let mut free_from = start;
+            let mut places = index::sample(random, pages as usize, in_use).into_vec();
             places.sort_unstable();
-            let own: Vec<Pfn> = places.into_iter().map(|place| start + place as u32).collect();
-            let ends = own.iter().copied().chain([start + pages as u32]);
-            let starts = [start].into_iter().chain(own.iter().map(|pfn| pfn + 1));
-            starts.zip(ends).for_each(|(from, to)| free_pages(system, from..to));
-            kept.extend(own);
+            for pfn in places.into_iter().map(|place| start + place as u32) {
+                free_pages(system, free_from..pfn);
+                kept.push(pfn);
+                free_from = pfn + 1;
+            }
+            free_pages(system, free_from..start + pages);
         }
-        system.mm.enter(&mut system.machine, CPU).drain_all_pages();
+        drain_pagesets(system);
         kept
     }
 }
 
-/// Takes all free blocks of an order, below the watermarks too.
-fn take_free_blocks(system: &mut System, order: u8, migrate_type: MigrateType) -> Vec<Pfn> {
+/// Takes all pageblocks that are free, below the watermarks too.
+fn take_free_pageblocks(system: &mut System, migrate_type: MigrateType) -> Vec<Pfn> {
+    let order = system.mm.parts.allocator.geometry().pageblock_order;
     let mut taken = Vec::new();
     for node in (0..system.machine.topology.nodes).map(Node) {
         let request = Request::new(order, migrate_type, Placement::Bind(node));
         let effort = Effort { memalloc: true, ..Effort::LIGHT };
         let request = Request { effort, highest: ZoneType::Normal, ..request };
-        while let Some(pfn) = system.alloc(CPU, &request) {
+        while let Some(pfn) = system.alloc(BOOT_CPU, &request) {
             taken.push(pfn);
         }
     }
     taken
 }
 
-/// Frees blocks, past the pagesets.
-fn free_blocks(system: &mut System, order: u8, blocks: &[Pfn]) {
-    blocks.iter().for_each(|&pfn| system.free(CPU, pfn, order));
-    system.mm.enter(&mut system.machine, CPU).drain_all_pages();
+/// Leaves nothing that was freed in pagesets.
+fn drain_pagesets(system: &mut System) {
+    system.mm.enter(&mut system.machine, BOOT_CPU).drain_all_pages();
 }
 
 /// Frees pages that follow each other, in the largest aligned blocks.
@@ -97,7 +100,7 @@ fn free_pages(system: &mut System, pages: Range<Pfn>) {
     let mut at = pages.start;
     while at < pages.end {
         let order = (pages.end - at).ilog2().min(at.trailing_zeros());
-        system.free(CPU, at, order as u8);
+        system.free(BOOT_CPU, at, order as u8);
         at += 1 << order;
     }
 }
