@@ -70,14 +70,47 @@ fn who_comes_during_a_section_waits_for_its_end_only() {
 }
 
 #[test]
-fn who_would_not_be_done_before_the_next_section_waits_for_it() {
-    let mut machine = machine(2, 1);
+fn who_asked_first_is_not_kept_waiting_by_who_asks_later() {
+    let mut machine = machine(3, 1);
     let mut lock = three_sections(&mut machine);
+    assert_eq!(machine.now(Cpu(0)), ns(300));
     machine.charge(Cpu(1), Work::Other, ns(95));
-    // The transfer of the lock word, then the wait until 110 and the transfer of two lines.
-    assert_eq!(take(&mut lock, &mut machine, 1, 10), ns(17));
-    assert_eq!(machine.now(Cpu(1)), ns(122));
+    // The transfer of the lock word only; the section that was to begin at 100 begins at 106.
+    assert_eq!(take(&mut lock, &mut machine, 1, 10), ns(1) + ns(6));
+    assert_eq!([0, 1].map(|cpu| machine.now(Cpu(cpu))), [ns(306), ns(106)]);
+    let held = [105, 115, 116, 199, 200, 209, 210].map(|time| lock.is_held(ns(time)));
+    assert_eq!(held, [true, true, false, false, true, true, false]);
     assert_eq!(lock.statistics().contended, 1);
+    assert_eq!(lock.statistics().longest_wait, ns(6));
+    // Who comes during a section is behind it, and the next one does not wait for either.
+    machine.charge(Cpu(2), Work::Other, ns(105));
+    assert_eq!(take(&mut lock, &mut machine, 2, 10), ns(11) + ns(2));
+    assert_eq!([0, 2].map(|cpu| machine.now(Cpu(cpu))), [ns(306), ns(128)]);
+}
+
+#[test]
+fn a_lock_that_is_taken_again_at_once_is_handed_over_in_between() {
+    let mut machine = machine(3, 0);
+    let mut lock = SpinLock::default();
+    machine.set_earliest(Time::ZERO);
+    (0..100).for_each(|_| assert_eq!(take(&mut lock, &mut machine, 0, 10), Time::ZERO));
+    machine.charge(Cpu(1), Work::Other, ns(4));
+    machine.charge(Cpu(2), Work::Other, ns(5));
+    // Each waits for the section that it found, and the second for the first. CPU 0 asked again at 10, before either was done.
+    assert_eq!(
+        [1, 2].map(|cpu| {
+            take(&mut lock, &mut machine, cpu, 10);
+            machine.now(Cpu(cpu))
+        }),
+        [ns(20), ns(30)]
+    );
+    assert_eq!(machine.now(Cpu(0)), ns(1020));
+    // Now CPU 0 is next, as it asked at 10, and so on to the end.
+    for turn in 1..90 {
+        take(&mut lock, &mut machine, 1, 10);
+        assert_eq!(machine.now(Cpu(1)), ns(30 + 20 * turn));
+    }
+    assert_eq!(machine.now(Cpu(0)), ns(1020 + 10 * 89));
 }
 
 #[test]
@@ -138,42 +171,70 @@ proptest! {
         }
     }
 
-    /// Several sections per step: no two overlap, and the lock is free whenever no CPU holds it.
+    /// Several sections per step: the lock is had in the order in which it was asked for, and who has it later for that is late.
     #[test]
-    fn no_two_sections_overlap(
+    fn sections_of_long_steps_are_a_queue(
         steps in proptest::collection::vec(proptest::collection::vec((0u64..60, 1u64..20), 1..6), 1..80)
     ) {
         let (mut machine, mut lock) = (machine(5, 0), SpinLock::default());
-        let mut sections: Vec<(Time, Time)> = Vec::new();
+        let mut turns = Turns::default();
         for step in steps {
             let next = (0..5).map(Cpu).min_by_key(|&cpu| machine.now(cpu)).unwrap();
             let earliest = machine.now(next);
             machine.set_earliest(earliest);
             for (work, hold) in step {
-                let came = machine.now(next);
-                take(&mut lock, &mut machine, next.0, hold);
-                let section = (machine.now(next) - ns(hold), machine.now(next));
-                for &(from, until) in &sections {
-                    prop_assert!(section.1 <= from || until <= section.0, "{section:?} and {from:?} to {until:?}");
-                }
-                // No CPU waits while there is room.
-                let mut free = came;
-                let mut later: Vec<_> = sections.iter().filter(|(_, until)| *until > came).collect();
-                later.sort();
-                for &&(from, until) in &later {
-                    if from < free + ns(hold) {
-                        free = free.max(until);
-                    }
-                }
-                prop_assert_eq!(section.0, free);
-                sections.push(section);
                 machine.charge(next, Work::Other, ns(work));
+                take(&mut lock, &mut machine, next.0, hold);
+                turns.take(usize::from(next.0), work, hold);
             }
-            let times: Vec<u64> = (0..400).map(|time| earliest.picoseconds() / 1000 + time).collect();
-            for time in times.into_iter().map(ns) {
-                let held = sections.iter().any(|&(from, until)| from <= time && time < until);
-                prop_assert_eq!(lock.is_held(time), held, "at {:?}", time);
+            let ends = [0, 1, 2, 3, 4].map(|cpu| machine.now(Cpu(cpu)));
+            prop_assert_eq!(ends, turns.ends.map(ns));
+            for time in earliest.picoseconds() / 1000..turns.ends.into_iter().max().unwrap() {
+                let held = turns.queue.iter().any(|turn| turn.from <= time && time < turn.from + turn.hold);
+                prop_assert_eq!(lock.is_held(ns(time)), held, "at {}", time);
             }
+        }
+    }
+}
+
+/// A section, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Turn {
+    cpu: usize,
+    asked: u64,
+    from: u64,
+    hold: u64,
+}
+
+/// All sections that ever were, in the order in which the lock is had.
+#[derive(Default)]
+struct Turns {
+    queue: Vec<Turn>,
+    ends: [u64; 5],
+}
+
+impl Turns {
+    fn take(&mut self, cpu: usize, work: u64, hold: u64) {
+        let asked = self.ends[cpu] + work;
+        let place = self.queue.iter().take_while(|turn| turn.asked <= asked).count();
+        self.queue.insert(place, Turn { cpu, asked, from: asked, hold });
+        let before = self.queue.clone();
+        let mut free = 0;
+        for i in 0..self.queue.len() {
+            self.queue[i].from = self.queue[i].from.max(free);
+            free = self.queue[i].from + self.queue[i].hold;
+            if i > place {
+                // A CPU asks when it is done with its last section, and nobody asks before who is in front of him.
+                let last = self.queue[place + 1..i].iter().rposition(|turn| turn.cpu == self.queue[i].cpu);
+                let done = last
+                    .map_or(0, |last| self.queue[place + 1 + last].from + self.queue[place + 1 + last].hold);
+                self.queue[i].asked = self.queue[i].asked.max(done).max(self.queue[i - 1].asked);
+            }
+        }
+        self.ends[cpu] = self.queue[place].from + hold;
+        for other in (0..5).filter(|&other| other != cpu) {
+            let moved = self.queue.iter().zip(&before).filter(|(turn, _)| turn.cpu == other);
+            self.ends[other] += moved.map(|(after, before)| after.from - before.from).max().unwrap_or(0);
         }
     }
 }
