@@ -15,7 +15,7 @@ use crate::progress::RunProgress;
 use crate::series::HISTOGRAMS;
 use crate::timeline::RunTimeline;
 use machine::timeline::Window;
-use machine::{Category as _, Cpu, CpuQueue, Machine, Node, Profile, Time, Timeline};
+use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Profile, Time, Timeline};
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
 use mm::huge_memory::stats::MthpStats;
@@ -173,6 +173,14 @@ impl System {
             self.machine.set_busy(cpu);
             self.queue.push(self.machine.now(cpu), cpu);
         }
+    }
+
+    /// Does `work` that was done before the run: it takes no time of any CPU.
+    pub fn before_the_run<T>(&mut self, work: impl FnOnce(&mut System) -> T) -> T {
+        let costs = std::mem::replace(&mut self.machine.costs, Costs::FREE);
+        let done = work(self);
+        self.machine.costs = costs;
+        done
     }
 
     /// Whether `cpu` is running something.

@@ -399,3 +399,18 @@ fn huge_pages_are_made_of_pageblocks_without_pages_of_the_kernel() {
     let none = of(0.0, 0.5);
     assert!((none - new).abs() <= 2.0, "{none} of {new}");
 }
+
+#[test]
+fn what_was_before_a_run_takes_no_time_of_it() {
+    let state = "held_mib = 512\n[state]\nunmovable_blocks = { value = 0.5, source = 'made up' }\n\
+                 unmovable_share = { value = 0.5, source = 'made up' }\n";
+    let run = run_of("6.12", &[], &format!("{state}{}", reader("reads", 8, "")));
+    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let progress = RunProgress::default();
+    let boot = run.boot(&progress).unwrap();
+    let mut system = boot.system(1).unwrap();
+    let booted = system.latest();
+    Host::new(&boot, spec, &mut system).unwrap();
+    assert!(system.machine.costs.list_take > Time::ZERO, "from now on work takes time");
+    assert_eq!(system.latest(), booted);
+}
