@@ -245,7 +245,7 @@ events! {
     PageCacheAdded = "page_cache_added" in "pages",
     /// Pages that reclaim removed from the page cache.
     PageCacheRemoved = "page_cache_removed" in "pages",
-    /// Allocations that entered direct compaction.
+    /// Direct compactions, without those that found too few free pages in every zone.
     CompactStall = "compact_stall" in "allocations",
     /// Direct compactions that yielded a block.
     CompactSuccess = "compact_success" in "compactions",

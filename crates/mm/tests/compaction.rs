@@ -138,11 +138,18 @@ fn large_folios_move_whole() {
 /// Memory that the kernel holds scattered pages of and nobody else: there are no blocks, and none can be made. Returns how many pages it
 /// holds.
 fn held_by_the_kernel() -> (Machine<Category>, MemoryManager, u64) {
+    held_by_the_kernel_but(|_, pfn| pfn % 4 != 1)
+}
+
+/// Memory that the kernel holds but for the pages that `is_free`.
+fn held_by_the_kernel_but(
+    is_free: impl Fn(&MemoryManager, Pfn) -> bool,
+) -> (Machine<Category>, MemoryManager, u64) {
     let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-base").unwrap());
     let effort = Effort { memalloc: true, ..Effort::LIGHT };
     let unmovable = Request { effort, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
     let pages: Vec<Pfn> = std::iter::from_fn(|| mm.enter(&mut machine, CPU).alloc(&unmovable)).collect();
-    let (kept, freed): (Vec<Pfn>, Vec<Pfn>) = pages.into_iter().partition(|pfn| pfn % 4 == 1);
+    let (freed, kept): (Vec<Pfn>, Vec<Pfn>) = pages.into_iter().partition(|&pfn| is_free(&mm, pfn));
     freed.into_iter().for_each(|pfn| mm.enter(&mut machine, CPU).free(pfn, 0));
     mm.enter(&mut machine, CPU).drain_all_pages();
     mm.validate(kept.len() as u64);
@@ -175,6 +182,33 @@ fn what_has_been_scanned_is_passed_over_until_an_allocation_has_failed() {
     // An allocation has been through the whole zone; kswapd sleeps, and what has free pages counts again.
     let again: u64 = (0..70).map(|_| scanned_in_vain(&mut machine, &mut mm)).sum();
     assert!(again > 1000, "{again}");
+    mm.validate(held);
+}
+
+#[test]
+fn what_cannot_begin_is_no_compaction() {
+    let compactions = |is_free: fn(&MemoryManager, Pfn) -> bool| {
+        let (mut machine, mut mm, held) = held_by_the_kernel_but(is_free);
+        assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::ORDINARY)), None);
+        mm.validate(held);
+        [Event::CompactStall, Event::CompactFail].map(|event| mm.counters().get(event))
+    };
+    assert_eq!(compactions(|_, _| false), [0, 0], "no zone has free pages to move others to");
+    let in_first = |mm: &MemoryManager, pfn: Pfn| mm.parts.allocator.zone_of(pfn) == 1 && pfn % 4 != 1;
+    assert_eq!(compactions(in_first), [2, 2], "one zone of three has");
+}
+
+#[test]
+fn allocations_do_not_compact_what_is_deferred() {
+    let (mut machine, mut mm, held) = held_by_the_kernel();
+    let mut deferrals = Vec::new();
+    for _ in 0..4 {
+        assert_eq!(mm.enter(&mut machine, CPU).alloc(&request(7, Effort::ORDINARY)), None);
+        let deferral = mm.parts.allocator.zones()[1].compaction.deferral;
+        deferrals.push((deferral.considered, deferral.shift));
+    }
+    // Each compacts twice, the second time with migration that waits: only then does a failure defer.
+    assert_eq!(deferrals, [(0, 1), (0, 2), (2, 2), (0, 3)]);
     mm.validate(held);
 }
 

@@ -153,6 +153,7 @@ impl Kernel<'_> {
         if result == CompactResult::Skipped {
             return (None, result);
         }
+        self.on.counters.add(Event::CompactStall, 1);
         let found = self.get_page_from_freelist(request, node, Mark::Min);
         if let Some((_, zone)) = found {
             self.parts.allocator.zones[zone].compaction.deferral.reset(request.order);

@@ -7,11 +7,10 @@ use super::{CompactFor, CompactMode, CompactResult};
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::request::Request;
 use crate::allocator::watermark::{Mark, Reserves};
-use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 
 impl Kernel<'_> {
-    /// Direct compaction for a request, one zone after the other, until one yields a block.
+    /// Direct compaction for a request, one zone after the other, until one yields a block. It comes to the most that any zone did.
     pub(crate) fn try_to_compact_pages(
         &mut self,
         request: &Request,
@@ -19,27 +18,24 @@ impl Kernel<'_> {
         mode: CompactMode,
     ) -> CompactResult {
         let mut result = CompactResult::Skipped;
-        self.on.counters.add(Event::CompactStall, 1);
         for &z in zones {
             let order = request.order;
-            if mode != CompactMode::Async
-                && self.parts.allocator.zone_mut(z).compaction.deferral.is_deferred(order)
-            {
-                result = CompactResult::Deferred;
+            if self.parts.allocator.zone_mut(z).compaction.deferral.is_deferred(order) {
+                result = result.max(CompactResult::Deferred);
                 continue;
             }
             let came_to = self.compact_zone(z, order, request.highest, mode);
+            result = result.max(came_to);
             match came_to {
                 CompactResult::Success => {
                     self.parts.allocator.zone_mut(z).compaction.deferral.note_success(order);
-                    return came_to;
+                    break;
                 }
                 CompactResult::Complete if mode != CompactMode::Async => {
                     self.parts.allocator.zone_mut(z).compaction.deferral.defer(order);
                 }
                 _ => {}
             }
-            result = came_to;
         }
         result
     }
@@ -70,7 +66,7 @@ impl Kernel<'_> {
         purpose: CompactFor,
     ) -> Result<ZoneScan, CompactResult> {
         let f = *self.on.features;
-        if self.parts.allocator.zones()[z].is_above(&f, Mark::Low, order, highest, Reserves::default()) {
+        if self.parts.allocator.zones()[z].is_above(&f, Mark::Min, order, highest, Reserves::default()) {
             return Err(CompactResult::Success);
         }
         if !self.is_suitable(z, order, highest) {

@@ -46,17 +46,17 @@ pub enum CompactMode {
     SyncLight,
 }
 
-/// The result of a compaction run (`enum compact_result`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of a compaction run, from the least to the most that was done (`enum compact_result`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactResult {
     /// Too few pages are free for compaction to help (`COMPACT_SKIPPED`).
     Skipped,
     /// Compaction failed lately and is deferred (`COMPACT_DEFERRED`).
     Deferred,
-    /// A block of the wanted order is free (`COMPACT_SUCCESS`).
-    Success,
     /// The scanners met without producing a block (`COMPACT_COMPLETE`).
     Complete,
+    /// A block of the wanted order is free (`COMPACT_SUCCESS`).
+    Success,
 }
 
 /// State of a zone that compaction keeps between runs.
