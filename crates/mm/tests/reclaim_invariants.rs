@@ -8,11 +8,12 @@ mod reclaim_machine;
 
 use machine::{Cpu, Machine, Node, Time};
 use mm::address_space::{Advice, Backing, VmFlags};
+use mm::allocator::request::Effort;
 use mm::filemap::{Access, Read};
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::xarray::FileId;
-use mm::{Category, Event, MemoryManager, Series, Variant};
+use mm::{Category, Event, MemoryManager, MigrateType, Placement, Request, Series, Variant};
 use proptest::prelude::*;
 use reclaim_host::{GROUPS, Host, MAPPED_PAGES, Step, open_with_large_folios, step};
 use reclaim_machine::boot;
@@ -396,5 +397,46 @@ fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
         assert!(mm.enter(&mut machine, Cpu(0)).touch(child, page, true).is_err(), "{}", variant.name);
         let counted = [Event::Pswpin, Event::Pgmajfault].map(|event| mm.counters().get(event));
         assert_eq!(counted, [1, 1], "{}", variant.name);
+    }
+}
+
+/// A page fault on a machine whose free pages were taken from far below the min watermark. Returns how often it failed for others to
+/// run, and what it came to.
+fn fault_below_min(variant: &Variant, reschedules: bool) -> (u32, Vec<u64>) {
+    let (mut machine, mut mm) = reclaim_machine::boot(variant);
+    let file = mm.parts.page_cache.open_file();
+    for page in 0..6000 {
+        if let Ok(Read::Miss(id)) =
+            mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, page, Access::New)
+        {
+            mm.parts.lrus.end_read(id);
+        }
+    }
+    let effort = Effort { memalloc: true, ..Effort::LIGHT };
+    let unmovable = Request { effort, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+    while mm.enter(&mut machine, Cpu(0)).alloc(&unmovable).is_some() {}
+    if reschedules {
+        mm.parts.allocator.let_faults_reschedule();
+    }
+    let process = mm.parts.create_mm(Memcg::ROOT);
+    let start = mm.enter(&mut machine, Cpu(0)).mmap(process, 1, Backing::Anonymous, VmFlags::PRIVATE);
+    let mut failed = 0;
+    while mm.enter(&mut machine, Cpu(0)).touch(process, start, true).is_err() {
+        assert!(mm.parts.allocator.take_need_resched(), "{}", variant.name);
+        failed += 1;
+    }
+    assert!(!mm.parts.allocator.take_need_resched(), "{}", variant.name);
+    let counted = [Event::Pgfault, Event::PgscanDirect, Event::PgstealFile, Event::PcpDrainedPages];
+    (failed, counted.map(|event| mm.counters().get(event)).to_vec())
+}
+
+#[test]
+fn a_fault_may_let_others_run_between_rounds_of_direct_reclaim() {
+    for variant in Series::RECLAIM.variants() {
+        let (at_once, reclaimed) = fault_below_min(variant, false);
+        assert_eq!(at_once, 0, "{}", variant.name);
+        let (failed, in_turns) = fault_below_min(variant, true);
+        assert!(failed > 1, "{}", variant.name);
+        assert_eq!(in_turns, reclaimed, "{}: {failed} times", variant.name);
     }
 }

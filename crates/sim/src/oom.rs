@@ -1,7 +1,8 @@
 //! What follows for a thread whose reclaim has found nothing, and what a run says of an OOM kill: when, why, and who ended.
 //!
 //! ```text
-//!   a request in flight ─► wait for it    a flusher has work ─► wait a tick    batches not drained ─► drain them, retry
+//!   reclaim has helped  ─► retry          a request in flight ─► wait for it
+//!   a flusher has work  ─► wait a tick    batches not drained ─► drain them, retry
 //!   nothing of these    ─► the OOM killer
 //! ```
 //!
@@ -37,6 +38,10 @@ impl Shortage {
     /// What a thread of `memcg` on `cpu` does next.
     pub fn next(&mut self, system: &mut System, cpu: Cpu, io: &mut BlockIo, memcg: Memcg) -> Relief {
         io.submit_writes(system, cpu);
+        if system.mm.parts.allocator.take_need_resched() {
+            *self = Shortage::default();
+            return Relief::Retry;
+        }
         let relief = match io.next_completion() {
             Some(earliest) => Relief::Wait(earliest),
             // Only dirty pages are left, and a flusher is about to write them.

@@ -198,13 +198,24 @@ impl Kernel<'_> {
         Ok(touch)
     }
 
-    /// Handles an access that the entry, if there is one, does not allow (`handle_mm_fault`).
+    /// Handles an access that the entry, if there is one, does not allow (`handle_mm_fault`). A fault that is to come again is counted
+    /// when it does.
     pub(crate) fn handle_mm_fault(
+        &mut self,
+        access: (MmId, Vpn, Option<PteNumber>),
+        write: bool,
+    ) -> Result<Touch, OutOfMemory> {
+        let touch = self.handle_fault(access, write);
+        self.on.counters.add(Event::Pgfault, u64::from(!self.parts.allocator.needs_resched()));
+        touch
+    }
+
+    /// Does what a fault needs (`__handle_mm_fault`).
+    fn handle_fault(
         &mut self,
         (mm, page, entry): (MmId, Vpn, Option<PteNumber>),
         write: bool,
     ) -> Result<Touch, OutOfMemory> {
-        self.on.counters.add(Event::Pgfault, 1);
         let space = &self.parts.address_spaces.mms[mm];
         let vma = space.vmas.find_id(page).expect("the page is in a VMA");
         let number = match entry {
@@ -362,7 +373,7 @@ impl Kernel<'_> {
     /// Allocates an order-0 folio for a copy (`folio_prealloc`).
     fn folio_prealloc(&mut self, fault: &Fault) -> Result<FolioId, OutOfMemory> {
         let flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
-        let id = self.vma_alloc_folio(fault.place(), flags, Effort::ORDINARY);
+        let id = self.vma_alloc_folio(fault.place(), flags, Effort::OF_FAULT);
         let id = id.map_err(|_| OutOfMemory)?;
         self.folio_add_lru_vma(id, fault.flags, fault.added_by);
         Ok(id)

@@ -55,6 +55,8 @@ impl PageAllocator {
             online_cpus: cpus as u64,
             kcompactds: vec![KcompactdState::default(); nodes.len()],
             draining_until: Time::ZERO,
+            lets_faults_reschedule: false,
+            need_resched: false,
             failslab,
         }
     }

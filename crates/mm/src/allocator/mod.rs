@@ -50,10 +50,29 @@ pub struct PageAllocator {
     kcompactds: Vec<KcompactdState>,
     /// Until when a CPU drains all pagesets (`pcpu_drain_mutex`).
     draining_until: Time,
+    lets_faults_reschedule: bool,
+    /// Whether a page fault has left its allocation for other threads to run.
+    need_resched: bool,
     failslab: Injection,
 }
 
 impl PageAllocator {
+    /// From now on a page fault fails where direct reclaim has freed memory and others have taken it, instead of reclaiming again at
+    /// once. A kernel calls `cond_resched()` there; for whom a fault is one step, that is the chance to let others run. A fault that
+    /// fails is to be tried again if [`Self::take_need_resched`] says so.
+    pub fn let_faults_reschedule(&mut self) {
+        self.lets_faults_reschedule = true;
+    }
+
+    pub(crate) fn needs_resched(&self) -> bool {
+        self.need_resched
+    }
+
+    /// Whether a page fault has failed only to let others run, since this was asked last.
+    pub fn take_need_resched(&mut self) -> bool {
+        std::mem::take(&mut self.need_resched)
+    }
+
     /// Fixes `batch` and `high` (pages) of all pagesets, as a kernel under test may do.
     pub(crate) fn force_pagesets(&mut self, features: &Features, batch: i32, high: i32) {
         for zone in &mut self.zones {

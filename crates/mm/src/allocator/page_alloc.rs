@@ -107,7 +107,7 @@ impl Kernel<'_> {
             return found;
         }
         let costly = request.order > PAGE_ALLOC_COSTLY_ORDER;
-        let (mut found, result) = match costly {
+        let (found, result) = match costly {
             true => self.compact_and_retry(request, node, CompactMode::Async),
             false => (None, CompactResult::Skipped),
         };
@@ -115,8 +115,7 @@ impl Kernel<'_> {
         if costly && request.effort.no_retry && in_vain {
             return found;
         }
-        found = found.or_else(|| self.reclaim_and_compact(request, node));
-        found.or_else(|| self.drain_and_retry(request, node))
+        found.or_else(|| self.reclaim_and_compact(request, node))
     }
 
     /// Allocates one order-0 page: from the CPU's own pageset if the preferred zone passes its watermark and
@@ -163,7 +162,7 @@ impl Kernel<'_> {
         (found, result)
     }
 
-    /// Direct reclaim and direct compaction in turns, until the allocation succeeds or another turn is not worth it.
+    /// Direct reclaim and direct compaction in turns, until the allocation succeeds, another turn is not worth it, or others are to run.
     fn reclaim_and_compact(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
             && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
@@ -183,8 +182,15 @@ impl Kernel<'_> {
                 (found, result) = self.compact_and_retry(request, node, CompactMode::SyncLight);
                 successes += u32::from(result == CompactResult::Success);
             }
-            if found.is_some() || !progress || !self.should_retry(request, node, result, successes) {
+            if found.is_some() {
                 return found;
+            }
+            if !progress || !self.should_retry(request, node, result, successes) {
+                return self.drain_and_retry(request, node);
+            }
+            if request.effort.of_fault && self.parts.allocator.lets_faults_reschedule {
+                self.parts.allocator.need_resched = true;
+                return None;
             }
         }
     }

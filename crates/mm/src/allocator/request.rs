@@ -1,5 +1,7 @@
 //! Allocation requests: order, migrate type, placement and effort (`gfp_t`).
 
+#[cfg(doc)]
+use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::MigrateType;
 use crate::allocator::watermark::Reserves;
@@ -32,14 +34,24 @@ pub struct Effort {
     pub retry_may_fail: bool,
     /// Reclaim itself asks (`PF_MEMALLOC`): it may take the last pages, and is charged beyond limits.
     pub memalloc: bool,
+    /// A page fault asks, which may let others run and come again ([`PageAllocator::let_faults_reschedule`]).
+    pub of_fault: bool,
 }
 
 impl Effort {
     /// Tries everything, as `GFP_KERNEL` does.
     pub const ORDINARY: Effort = Effort { direct: true, wakes: true, ..Effort::LIGHT };
+    /// Tries everything for a page fault.
+    pub const OF_FAULT: Effort = Effort { of_fault: true, ..Effort::ORDINARY };
     /// Takes what is on the free lists, without reclaim and without waking kswapd.
-    pub const LIGHT: Effort =
-        Effort { direct: false, wakes: false, no_retry: false, retry_may_fail: false, memalloc: false };
+    pub const LIGHT: Effort = Effort {
+        direct: false,
+        wakes: false,
+        no_retry: false,
+        retry_may_fail: false,
+        memalloc: false,
+        of_fault: false,
+    };
     /// What reclaim needs to go on.
     pub const OF_RECLAIM: Effort = Effort { wakes: true, memalloc: true, ..Effort::LIGHT };
 }

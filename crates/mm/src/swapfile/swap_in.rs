@@ -136,7 +136,7 @@ impl Kernel<'_> {
             let order = orders.highest().unwrap_or(0);
             let mut flags = FolioFlags::SWAPBACKED;
             flags.set_order(order);
-            let effort = if order == 0 { Effort::ORDINARY } else { large };
+            let effort = if order == 0 { Effort::OF_FAULT } else { large };
             match self.vma_alloc_folio(fault.place(), flags, effort) {
                 Ok(id) => return Ok(id),
                 Err(_) if order == 0 => return Err(OutOfMemory),

@@ -121,6 +121,7 @@ impl<'s> Host<'s> {
         let files = all.programs.iter().flat_map(|program| &program.generator.layout().files);
         let pages: u64 = files.map(|file| pages_of(page_size, file.pages)).sum();
         let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        system.mm.parts.allocator.let_faults_reschedule();
         let held = system.before_the_run(|system| {
             let mut held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
             if let Some(state) = &spec.state {

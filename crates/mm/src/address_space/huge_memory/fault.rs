@@ -181,7 +181,7 @@ impl Kernel<'_> {
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
             let effort = match order {
-                0 => Effort::ORDINARY,
+                0 => Effort::OF_FAULT,
                 _ => self.on.decisions.folios.effort(
                     &self.on.features.folios,
                     &self.on.settings.transparent_hugepage,

@@ -112,7 +112,7 @@ impl Kernel<'_> {
             }
             let mut flags = FolioFlags::SWAPBACKED | FolioFlags::DIRTY;
             flags.set_order(order);
-            let effort = if order == 0 { Effort::ORDINARY } else { effort_of(asked.gfp) };
+            let effort = if order == 0 { Effort::OF_FAULT } else { effort_of(asked.gfp) };
             match self.vma_alloc_folio(fault.place(), flags, effort) {
                 Ok(id) => {
                     self.folio_add_lru_vma(id, fault.flags, fault.added_by);
