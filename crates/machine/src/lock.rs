@@ -167,8 +167,8 @@ impl SpinLock {
 
     /// Forgets sections that ended by `time`, before which no CPU arrives any more.
     fn forget(&mut self, time: Time) {
-        while let Some(ended) = self.sections.pop_front_if(|section| section.until <= time) {
-            self.before = Some(ended.owner);
+        while self.sections.front().is_some_and(|section| section.until <= time) {
+            self.before = self.sections.pop_front().map(|ended| ended.owner);
         }
     }
 
@@ -197,7 +197,10 @@ impl SpinLock {
                 machine.wait_until(cpu, waiting, before.until);
                 machine.line_transfer(before.owner, cpu) * 2
             }
-            None => self.line_to(machine, cpu),
+            None => {
+                let owner = before.map(|before| before.owner).or(self.before);
+                owner.map_or(Time::ZERO, |owner| machine.line_transfer(owner, cpu))
+            }
         };
         machine.charge(cpu, waiting, line);
         granted.wait += line;

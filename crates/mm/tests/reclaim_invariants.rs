@@ -426,7 +426,8 @@ fn fault_below_min(variant: &Variant, reschedules: bool) -> (u32, Vec<u64>) {
         failed += 1;
     }
     assert!(!mm.parts.allocator.take_need_resched(), "{}", variant.name);
-    let counted = [Event::Pgfault, Event::PgscanDirect, Event::PgstealFile, Event::PcpDrainedPages];
+    let counted =
+        [Event::Pgfault, Event::AllocFail, Event::PgscanDirect, Event::PgstealFile, Event::PcpDrainedPages];
     (failed, counted.map(|event| mm.counters().get(event)).to_vec())
 }
 

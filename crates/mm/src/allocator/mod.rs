@@ -64,6 +64,7 @@ impl PageAllocator {
         self.lets_faults_reschedule = true;
     }
 
+    /// Whether the page fault under way has failed only to let others run.
     pub(crate) fn needs_resched(&self) -> bool {
         self.need_resched
     }

@@ -89,6 +89,7 @@ impl Kernel<'_> {
         }
         match found {
             Some((_, zone)) => self.count_alloc(node, zone, 1 << request.order, 1),
+            None if self.parts.allocator.needs_resched() => {}
             None => self.on.counters.add(Event::AllocFail, 1),
         }
         found
