@@ -1,7 +1,5 @@
 //! Allocation requests: order, migrate type, placement and effort (`gfp_t`).
 
-#[cfg(doc)]
-use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::ZoneType;
 use crate::allocator::page::MigrateType;
 use crate::allocator::watermark::Reserves;
@@ -34,7 +32,7 @@ pub struct Effort {
     pub retry_may_fail: bool,
     /// Reclaim itself asks (`PF_MEMALLOC`): it may take the last pages, and is charged beyond limits.
     pub memalloc: bool,
-    /// A page fault asks, which may let others run and come again ([`PageAllocator::let_faults_reschedule`]).
+    /// A page fault asks, which may let others run and come again (`PageAllocator::let_faults_reschedule`).
     pub of_fault: bool,
 }
 
