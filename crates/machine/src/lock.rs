@@ -131,7 +131,7 @@ impl SpinLock {
     /// Whether the lock is held at `now`, as a trylock finds it.
     #[inline]
     pub fn is_held(&self, now: Time) -> bool {
-        self.held_at(now).is_some()
+        self.begun_by(now).is_some_and(|section| section.until > now)
     }
 
     /// The CPU that a CPU arriving at `now` gets the lock from.
@@ -158,11 +158,6 @@ impl SpinLock {
             }
             last => last.copied(),
         }
-    }
-
-    #[inline]
-    fn held_at(&self, now: Time) -> Option<Held> {
-        self.begun_by(now).filter(|section| section.until > now)
     }
 
     /// Forgets sections that ended by `time`, before which no CPU arrives any more.

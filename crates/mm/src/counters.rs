@@ -246,7 +246,7 @@ events! {
     /// Pages that reclaim removed from the page cache.
     PageCacheRemoved = "page_cache_removed" in "pages",
     /// Direct compactions, without those that found too few free pages in every zone.
-    CompactStall = "compact_stall" in "allocations",
+    CompactStall = "compact_stall" in "compactions",
     /// Direct compactions that yielded a block.
     CompactSuccess = "compact_success" in "compactions",
     /// Direct compactions that yielded none.

@@ -163,13 +163,15 @@ impl Kernel<'_> {
         (found, result)
     }
 
-    /// Direct reclaim and direct compaction in turns, until the allocation succeeds, another turn is not worth it, or others are to run.
+    /// Direct reclaim and direct compaction in turns, until the allocation succeeds, others are to run, or another turn is not worth it: then
+    /// pagesets are drained for a last attempt.
     fn reclaim_and_compact(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
             && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
         let may_reclaim = !request.reserves.non_block && !nothing_to_reclaim;
-        let (mut found, mut result, mut successes) = (None, CompactResult::Skipped, 0);
+        let (mut result, mut successes) = (CompactResult::Skipped, 0);
         loop {
+            let mut found = None;
             let progress = may_reclaim && self.try_to_free_pages(request, node) > 0;
             if progress {
                 found = self.get_page_from_freelist(request, node, Mark::Min);
