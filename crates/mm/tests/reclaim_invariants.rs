@@ -405,13 +405,7 @@ fn a_fault_that_reads_is_a_major_one_whatever_comes_of_it() {
 fn fault_below_min(variant: &Variant, reschedules: bool) -> (u32, Vec<u64>) {
     let (mut machine, mut mm) = reclaim_machine::boot(variant);
     let file = mm.parts.page_cache.open_file();
-    for page in 0..6000 {
-        if let Ok(Read::Miss(id)) =
-            mm.enter(&mut machine, Cpu(0)).read_page(Memcg::ROOT, file, page, Access::New)
-        {
-            mm.parts.lrus.end_read(id);
-        }
-    }
+    read_pages(&mut machine, &mut mm, Memcg::ROOT, file, 0..6000);
     let effort = Effort { memalloc: true, ..Effort::LIGHT };
     let unmovable = Request { effort, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
     while mm.enter(&mut machine, Cpu(0)).alloc(&unmovable).is_some() {}
