@@ -200,6 +200,30 @@ fn what_cannot_begin_is_no_compaction() {
 }
 
 #[test]
+fn blocks_that_stay_in_use_are_not_scanned() {
+    let scanned = |lasting: bool| {
+        let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant("folios-base").unwrap());
+        let block = request(9, Effort::LIGHT);
+        let mut taken = 0;
+        loop {
+            let mut kernel = mm.enter(&mut machine, CPU);
+            let block = if lasting { kernel.alloc_lasting(&block) } else { kernel.alloc(&block) };
+            taken += match block {
+                Some(_) => 512,
+                None => break,
+            };
+        }
+        assert!(taken > 4096, "{taken}");
+        mm.set("vm.compaction_proactiveness", "100").unwrap();
+        mm.enter(&mut machine, CPU).run_proactive_compaction(Node(0));
+        mm.validate(taken);
+        mm.counters().get(Event::CompactMigrateScanned)
+    };
+    let (single, whole) = (scanned(false), scanned(true));
+    assert!(single >= whole + 2048, "{single} pages, and {whole}");
+}
+
+#[test]
 fn allocations_do_not_compact_what_is_deferred() {
     let (mut machine, mut mm, held) = held_by_the_kernel();
     let mut deferrals = Vec::new();

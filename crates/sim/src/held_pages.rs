@@ -3,6 +3,7 @@
 use crate::block_io::BlockIo;
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node};
+use mm::allocator::request::Effort;
 use mm::watermark::Reserves;
 use mm::{MigrateType, Pfn, Placement, Request};
 
@@ -14,15 +15,17 @@ pub(crate) struct HeldPages {
 }
 
 impl HeldPages {
-    /// Sets aside `wanted` pages that stay to the end, for RAM disks that hold files and for what is in use from the start.
-    pub fn new(boot: &Boot, system: &mut System, wanted: u64) -> Result<HeldPages, RunError> {
-        let mut held = HeldPages { pages: Vec::new(), lasting: wanted };
+    /// Sets aside pages that stay to the end: `of_files` for RAM disks, and `in_use` by what is not modelled, in blocks as far as there are
+    /// some.
+    pub fn new(boot: &Boot, system: &mut System, of_files: u64, in_use: u64) -> Result<HeldPages, RunError> {
         let topology = &system.machine.topology;
         let nodes = (0..topology.nodes_with_cpus()).map(Node);
         let cpus: Vec<Cpu> = nodes.filter_map(|node| topology.cpus_of(node).into_iter().next()).collect();
-        held.hold(system, &cpus, wanted);
-        if (held.pages.len() as u64) < wanted {
-            let mib = system.mm.parts.allocator.page_size().mib_of_pages(wanted) as u64;
+        let lasting = of_files + in_use - hold_blocks(system, &cpus, in_use);
+        let mut held = HeldPages { pages: Vec::new(), lasting };
+        held.hold(system, &cpus, lasting);
+        if (held.pages.len() as u64) < lasting {
+            let mib = system.mm.parts.allocator.page_size().mib_of_pages(of_files + in_use) as u64;
             return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
         }
         Ok(held)
@@ -59,4 +62,15 @@ impl HeldPages {
             system.free(cpu, pfn, 0);
         }
     }
+}
+
+/// Sets aside up to `wanted` pages to the end, of the nodes of `cpus` in turn and in the largest blocks: what fills a large machine are
+/// huge pages of guests, heaps and pools. Compaction looks at each once and moves none. Returns how many pages they are.
+fn hold_blocks(system: &mut System, cpus: &[Cpu], wanted: u64) -> u64 {
+    let order = system.mm.parts.allocator.geometry().max_page_order;
+    let request = Request::new(order, MigrateType::Movable, Placement::Local);
+    let request = Request { effort: Effort::LIGHT, ..request };
+    let turns = cpus.iter().cycle().take((wanted >> order) as usize);
+    let blocks = turns.map_while(|&cpu| system.alloc_lasting(cpu, &request));
+    (blocks.count() as u64) << order
 }

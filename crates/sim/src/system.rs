@@ -284,6 +284,13 @@ impl System {
         pfn
     }
 
+    /// Allocates a block that stays in use as a whole to the end ([`mm::kernel::Kernel::alloc_lasting`]), if there is one.
+    pub fn alloc_lasting(&mut self, cpu: Cpu, request: &Request) -> Option<Pfn> {
+        let pfn = self.mm.enter(&mut self.machine, cpu).alloc_lasting(request)?;
+        self.allocated += 1 << request.order;
+        Some(pfn)
+    }
+
     /// Allocates up to `wanted` order-0 pages into `out`, as far as the CPU's own pageset has them. Returns
     /// how many.
     #[inline]

@@ -298,6 +298,14 @@ impl Kernel<'_> {
         pfn
     }
 
+    /// Allocates a block of a pageblock or more that stays in use as a whole to the end, as a guest's huge pages do.
+    pub fn alloc_lasting(&mut self, request: &Request) -> Option<Pfn> {
+        let pfn = self.alloc(request)?;
+        let z = self.parts.allocator.zone_of(pfn);
+        self.parts.allocator.zones[z].buddy.keep_compound(pfn, request.order);
+        Some(pfn)
+    }
+
     /// Frees order-0 pages one after the other, with the result of that many calls of [`Kernel::free`].
     pub(crate) fn free_singles(&mut self, pages: &[Pfn]) {
         let mut rest = pages;

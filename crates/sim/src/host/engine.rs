@@ -120,10 +120,11 @@ impl<'s> Host<'s> {
         let page_size = system.mm.parts.allocator.page_size();
         let files = all.programs.iter().flat_map(|program| &program.generator.layout().files);
         let pages: u64 = files.map(|file| pages_of(page_size, file.pages)).sum();
-        let wanted = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
+        let of_files = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         system.mm.parts.allocator.let_faults_reschedule();
         let held = system.before_the_run(|system| {
-            let mut held = HeldPages::new(boot, system, wanted + page_size.pages_of_mib(spec.held_mib))?;
+            let in_use = page_size.pages_of_mib(spec.held_mib);
+            let mut held = HeldPages::new(boot, system, of_files, in_use)?;
             if let Some(state) = &spec.state {
                 held.keep(state.make(system, &mut boot.stream(Stream::State, 0)));
             }

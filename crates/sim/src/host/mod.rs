@@ -90,7 +90,7 @@ workload::keys! {
         /// Size of the swap area in MiB.
         #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub swap_mib: u64 => MIB.or_none(),
-        /// Memory in use from the start by the kernel and by programs that are not modelled, in MiB.
+        /// Memory in use from the start by what is not modelled, in MiB: in huge pages, which are not moved.
         #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub held_mib: u64 => MIB.or_none(),
         /// How the other memory was before; all free, in blocks as large as they can be, if absent.

@@ -42,6 +42,19 @@ impl Buddy {
         begins(start, pageblock_order) || begins(largest, max_page_order) || self.is_untouched(start)
     }
 
+    /// Notes that a block that is in use, a pageblock or more of it, stays so to the end. Compaction then looks at its first page alone,
+    /// as at any compound page.
+    pub(crate) fn keep_compound(&mut self, pfn: Pfn, order: u8) {
+        let first = self.block_index(pfn);
+        self.compound_blocks.resize(self.block_types.len(), false);
+        self.compound_blocks[first..first + (1 << (order - self.geometry.pageblock_order))].fill(true);
+    }
+
+    /// Whether `pfn`'s pageblock is part of a block that stays in use.
+    pub(crate) fn is_compound(&self, pfn: Pfn) -> bool {
+        self.compound_blocks.get(self.block_index(pfn)).copied().unwrap_or_default()
+    }
+
     /// Whether compaction passes over `pfn`'s pageblock (`get_pageblock_skip`).
     pub(crate) fn is_block_skipped(&self, pfn: Pfn) -> bool {
         self.skipped_blocks.get(self.block_index(pfn)).copied().unwrap_or_default()

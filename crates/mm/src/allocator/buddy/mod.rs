@@ -130,6 +130,8 @@ pub struct Buddy {
     block_types: Vec<MigrateType>,
     /// By pageblock, whether compaction passes over it (`PB_migrate_skip`); empty before the first run.
     skipped_blocks: Vec<bool>,
+    /// Pageblocks that are part of one block in use, to the end; empty as long as there is none.
+    compound_blocks: Vec<bool>,
     /// The zone's `watermark_boost`, pages.
     pub watermark_boost: u64,
 }
@@ -155,6 +157,7 @@ impl Buddy {
             untouched: vec![whole],
             block_types: vec![MigrateType::Movable; blocks as usize],
             skipped_blocks: Vec::new(),
+            compound_blocks: Vec::new(),
             watermark_boost: 0,
             span,
         };

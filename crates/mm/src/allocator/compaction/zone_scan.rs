@@ -87,6 +87,7 @@ impl ZoneScan {
         self.looks_at(mm, start)
             && (movable || self.mode == CompactMode::SyncLight)
             && !buddy.is_block_free(start)
+            && !buddy.is_compound(start)
     }
 
     /// Whether the pageblock at `start` is not passed over (`isolation_suitable`).
@@ -162,7 +163,8 @@ impl ZoneScan {
             let looks = self.looks_at(kernel.parts, self.free);
             let (zone, on) = (&mut kernel.parts.allocator.zones[self.zone], &mut kernel.on);
             let movable = zone.buddy.block_type(self.free) == MigrateType::Movable;
-            if !looks || !movable || zone.buddy.is_block_free(self.free) {
+            let is_whole = zone.buddy.is_block_free(self.free) || zone.buddy.is_compound(self.free);
+            if !looks || !movable || is_whole {
                 continue;
             }
             let taken = zone.isolate_free_blocks(on, self.free);
