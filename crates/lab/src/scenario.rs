@@ -207,7 +207,7 @@ const SCENARIOS: &[(&str, &str)] = built_in!("scenarios":
     "equilibrium-cache", "equilibrium-files", "equilibrium-zram", "equilibrium-kcompactd", "equilibrium-direct",
     "equilibrium-sparse", "equilibrium-sparse-memory",
     "speedometer", "chromium-table", "chromium-chart", "chromium-editor", "redis-snapshot", "jvm-growth", "kbuild-folios",
-    "shared-host", "crowded-host", "sandbox-fleet", "app-launches",
+    "shared-host", "crowded-host", "month-old-host", "sandbox-fleet", "app-launches",
 );
 
 const MACHINES: &[(&str, &str)] = built_in!("machines":
