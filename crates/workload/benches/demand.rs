@@ -34,7 +34,7 @@ fn main() {
 fn run(bencher: Bencher, scenario: &str) {
     let scenario: Scenario = toml::from_str(scenario).unwrap();
     let [HostProgram { program: spec }] = scenario.workload.programs;
-    let mut program = spec.start(8, 1, Pcg64Mcg::seed_from_u64).unwrap();
+    let mut program = spec.copies().start(8, 1, Pcg64Mcg::seed_from_u64).unwrap();
     let threads = program.layout().threads.len();
     bencher.counter(ItemsCount::new(OPERATIONS)).bench_local(|| {
         (0..OPERATIONS).filter(|operation| program.next(operation / 1024 % threads, 0).is_some()).count()

@@ -26,6 +26,8 @@ use crate::tasks::{Layout, Operation, Operations, Own, OwnSpec, OwnTime, Process
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 crate::keys! {
     /// A recorded program, as in a scenario.
@@ -61,55 +63,66 @@ impl RecordedMappings {
     }
 }
 
-impl OwnSpec for RecordedMappings {
+/// A recorded program of which copies start; those that replay the same recording share what it says.
+pub(crate) struct RecordedCopies {
+    spec: RecordedMappings,
+    /// By the number of the recording, what its processes do, once a copy has replayed it.
+    recordings: Vec<OnceCell<Rc<[Vec<Operation>]>>>,
+}
+
+impl RecordedCopies {
+    pub fn of(spec: RecordedMappings) -> RecordedCopies {
+        let recordings = vec![OnceCell::new(); spec.recording.recordings()];
+        RecordedCopies { spec, recordings }
+    }
+
+    /// What the processes of the recording of this number do in a round.
+    fn processes(&self, number: usize) -> Result<Rc<[Vec<Operation>]>, WrongValue> {
+        if let Some(read) = self.recordings[number].get() {
+            return Ok(read.clone());
+        }
+        let mappings = self.spec.recording.load(number);
+        let mappings =
+            mappings.map_err(|error| WrongValue::new("recording", error, "a recording that can be read"))?;
+        let read = Rc::from(processes(&mappings, self.spec.cpu_seconds.value));
+        Ok(self.recordings[number].get_or_init(|| read).clone())
+    }
+}
+
+impl OwnSpec for RecordedCopies {
     fn check(&self) -> Result<(), WrongValue> {
-        match self.recording.recordings() {
+        match self.recordings.len() {
             0 => Err(WrongValue::new("recording", "[]", "at least one recording")),
             _ => Ok(()),
         }
     }
 
     fn start(&self, seed: u64, _random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue> {
-        let number = (seed.saturating_sub(1) % self.recording.recordings() as u64) as usize;
-        let mappings = self
-            .recording
-            .load(number)
-            .map_err(|error| WrongValue::new("recording", error, "a recording that can be read"))?;
-        let processes = processes(&mappings, self.cpu_seconds.value);
+        let number = (seed.saturating_sub(1) % self.recordings.len() as u64) as usize;
+        let processes = self.processes(number)?;
         let process = |number| Process { forked: number > 0, ..Process::default() };
+        let spec = &self.spec;
         let layout = Layout {
             processes: (0..processes.len()).map(process).collect(),
             threads: (0..processes.len() as u32).map(Thread::of).collect(),
             own_time: Some(OwnTime {
-                runs: self.runs.value / self.cpu_seconds.value,
-                walks: 1e6 * self.million_walks.value,
-                contiguous_entries: self.contiguous_entries,
+                runs: spec.runs.value / spec.cpu_seconds.value,
+                walks: 1e6 * spec.million_walks.value,
+                contiguous_entries: spec.contiguous_entries,
             }),
             ..Layout::default()
         };
-        Ok(Own {
-            layout,
-            operations: Box::new(Rounds { processes, rounds: self.rounds, round: 0, began: 0 }),
-        })
+        Ok(Own { layout, operations: Box::new(Rounds::new(processes, spec.rounds)) })
     }
 }
 
 /// Nanoseconds by which a process may be ahead of the recording.
 const AHEAD: u64 = 10_000_000;
 
-/// What a process does in a round.
-#[derive(Default)]
-struct Recorded {
-    operations: Vec<Operation>,
-    /// The round that it is in, from 1.
-    round: u64,
-    /// How many of its operations it has done in that.
-    done: usize,
-}
-
 /// The processes of a recording while it is read.
 struct Reading {
-    processes: Vec<Recorded>,
+    /// What each process does.
+    processes: Vec<Vec<Operation>>,
     /// Of each process that has begun, who has forked it; the first one by itself.
     parents: Vec<Option<usize>>,
     /// Of each process, children that have exited since its last row.
@@ -120,7 +133,7 @@ struct Reading {
 
 impl Reading {
     fn fork(&mut self, parent: usize, child: usize, now: u64) {
-        self.processes[parent].operations.push(Operation::Fork { process: child as u32 });
+        self.processes[parent].push(Operation::Fork { process: child as u32 });
         self.parents[child] = Some(parent);
         self.reached[child] = now;
     }
@@ -130,9 +143,9 @@ impl Reading {
         if self.parents[process].is_none() {
             // Nobody was seen to fork it.
             self.fork(0, process, before);
-            self.processes[process].operations.push(Operation::Exec);
+            self.processes[process].push(Operation::Exec);
         }
-        let own = &mut self.processes[process].operations;
+        let own = &mut self.processes[process];
         own.extend(self.exited[process].drain(..).map(|process| Operation::Wait { process }));
         if before >= self.reached[process] + AHEAD {
             own.push(Operation::SleepUntil { nanoseconds: before });
@@ -155,13 +168,13 @@ impl Reading {
     }
 }
 
-/// The processes of a recording with what they do in a round; `cpu_seconds` is what all of them compute.
-fn processes(mappings: &Mappings, cpu_seconds: f64) -> Vec<Recorded> {
+/// What the processes of a recording do in a round; `cpu_seconds` is what all of them compute.
+fn processes(mappings: &Mappings, cpu_seconds: f64) -> Vec<Vec<Operation>> {
     let length = mappings.steps.last().map_or(0, |step| step.milliseconds).max(1);
     let nanoseconds = |milliseconds: u64| (1e9 * cpu_seconds * milliseconds as f64 / length as f64) as u64;
     let count = mappings.processes;
     let mut reading = Reading {
-        processes: std::iter::repeat_with(Recorded::default).take(count).collect(),
+        processes: vec![Vec::new(); count],
         parents: (0..count).map(|process| (process == 0).then_some(0)).collect(),
         exited: vec![Vec::new(); count],
         reached: vec![0; count],
@@ -173,17 +186,28 @@ fn processes(mappings: &Mappings, cpu_seconds: f64) -> Vec<Recorded> {
         before = now;
     }
     if let Some(first) = reading.processes.first_mut() {
-        first.operations.splice(0..0, [Operation::TransactionBegin, Operation::Exec]);
+        first.splice(0..0, [Operation::TransactionBegin, Operation::Exec]);
         // A round begins when the one before has ended.
-        first.operations.extend((1..count as u32).map(|process| Operation::Wait { process }));
-        first.operations.push(Operation::TransactionEnd);
+        first.extend((1..count as u32).map(|process| Operation::Wait { process }));
+        first.push(Operation::TransactionEnd);
     }
     reading.processes
 }
 
+/// How far a process has come.
+#[derive(Clone, Default)]
+struct Reached {
+    /// The round that it is in, from 1.
+    round: u64,
+    /// How many of its operations it has done in that.
+    done: usize,
+}
+
 /// The processes, round after round.
 struct Rounds {
-    processes: Vec<Recorded>,
+    /// What each process does in a round.
+    processes: Rc<[Vec<Operation>]>,
+    reached: Vec<Reached>,
     rounds: u64,
     /// The round that the first process is in, from 1.
     round: u64,
@@ -191,17 +215,24 @@ struct Rounds {
     began: u64,
 }
 
+impl Rounds {
+    fn new(processes: Rc<[Vec<Operation>]>, rounds: u64) -> Rounds {
+        let reached = vec![Reached::default(); processes.len()];
+        Rounds { processes, reached, rounds, round: 0, began: 0 }
+    }
+}
+
 impl Operations for Rounds {
     fn next(&mut self, thread: usize, now: u64) -> Option<Operation> {
-        let own = &mut self.processes[thread];
-        if thread == 0 && (own.round == 0 || own.done == own.operations.len()) && self.round < self.rounds {
+        let (operations, own) = (&self.processes[thread], &mut self.reached[thread]);
+        if thread == 0 && (own.round == 0 || own.done == operations.len()) && self.round < self.rounds {
             self.round += 1;
             self.began = now;
         }
         if own.round < self.round {
-            (own.round, own.done) = (self.round, 0);
+            *own = Reached { round: self.round, done: 0 };
         }
-        let operation = *own.operations.get(own.done)?;
+        let operation = *operations.get(own.done)?;
         own.done += 1;
         Some(match operation {
             Operation::SleepUntil { nanoseconds } => {
@@ -223,7 +254,7 @@ mod tests {
     fn rounds(rows: &str, cpu_seconds: f64, rounds: u64) -> Rounds {
         let text = format!("ms,process,operation,page,pages,rights\n{rows}");
         let mappings = Mappings::parse(&zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
-        Rounds { processes: processes(&mappings, cpu_seconds), rounds, round: 0, began: 0 }
+        Rounds::new(processes(&mappings, cpu_seconds).into(), rounds)
     }
 
     fn operations(rounds: &mut Rounds, process: usize, now: u64) -> Vec<Operation> {
@@ -303,16 +334,38 @@ mod tests {
         assert_eq!(shell.next(0, 150 * MS), None);
     }
 
-    #[test]
-    fn all_compute_as_long_as_the_program_did() {
-        let mut build = RecordedMappings {
+    fn build() -> RecordedMappings {
+        RecordedMappings {
             recording: RecordedProgram::KernelBuild,
             cpu_seconds: Figure { value: 33.8, range: None, source: String::new() },
             runs: Figure { value: 1.0, range: None, source: String::new() },
             million_walks: Figure { value: 1.0, range: None, source: String::new() },
             contiguous_entries: false,
             rounds: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn copies_share_a_recording() {
+        let recording = tempfile::NamedTempFile::new().unwrap();
+        let text = format!("ms,process,operation,page,pages,rights\n{SHELL}");
+        std::fs::write(recording.path(), zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+        let spec = RecordedMappings { recording: RecordedProgram::File(recording.path().into()), ..build() };
+        let copies = RecordedCopies::of(spec);
+        let mut first = copies.start(1, &|_| unreachable!()).unwrap();
+        // It is read once.
+        recording.close().unwrap();
+        let mut second = copies.start(2, &|_| unreachable!()).unwrap();
+        let all =
+            |own: &mut Own| -> Vec<Operation> { std::iter::from_fn(|| own.operations.next(0, 0)).collect() };
+        let operations = all(&mut first);
+        assert!(operations.len() > 5);
+        assert_eq!(operations, all(&mut second), "each from the start");
+    }
+
+    #[test]
+    fn all_compute_as_long_as_the_program_did() {
+        let mut build = build();
         assert_eq!(build.figures_mut().len(), 3);
         let mappings = build.recording.load(0).unwrap();
         let all = processes(&mappings, build.cpu_seconds.value);
@@ -320,9 +373,9 @@ mod tests {
             Operation::Compute { nanoseconds } => *nanoseconds,
             _ => 0,
         };
-        let sum: u64 = all.iter().flat_map(|process| &process.operations).map(of).sum();
+        let sum: u64 = all.iter().flatten().map(of).sum();
         assert!((33_799_000_000..=33_800_000_000).contains(&sum), "{sum} ns");
-        let forks = all.iter().flat_map(|process| &process.operations);
+        let forks = all.iter().flatten();
         let forks = forks.filter(|operation| matches!(operation, Operation::Fork { .. })).count();
         assert_eq!(forks, all.len() - 1, "each process is forked once");
     }

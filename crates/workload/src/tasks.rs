@@ -25,7 +25,7 @@ use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand, File};
 use crate::mappings::Change;
 use crate::page_faults::PageFaults;
-use crate::recorded_mappings::RecordedMappings;
+use crate::recorded_mappings::{RecordedCopies, RecordedMappings};
 use crate::service::Service;
 use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
 use machine::WrongValue;
@@ -219,8 +219,28 @@ pub(crate) trait OwnSpec {
         Ok(())
     }
 
-    /// Starts it; `seed`, from 1, selects one of several recordings, and `random` gives each thread a random stream of its own.
+    /// Starts a copy; `seed`, from 1, selects one of several recordings, and `random` gives each thread a random stream of its own.
     fn start(&self, seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue>;
+}
+
+/// A program of which copies start; they share what is read from recordings.
+pub struct Copies(Family);
+
+impl Copies {
+    /// Starts one on a machine with `cpus` CPUs; `seed`, from 1, selects one of several recordings, and `random` gives each thread a
+    /// random stream of its own.
+    pub fn start(
+        &self,
+        cpus: usize,
+        seed: u64,
+        random: impl Fn(u64) -> Pcg64Mcg,
+    ) -> Result<Program, WrongValue> {
+        Ok(match &self.0 {
+            Family::Demand(spec) => Program::of_demand(spec.start(random)?),
+            Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
+            Family::Own(spec) => Program::of_own(spec.start(seed, &random)?),
+        })
+    }
 }
 
 impl ProgramSpec {
@@ -243,7 +263,7 @@ impl ProgramSpec {
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::PageFaults(spec) => Family::Own(Box::new(spec)),
-            ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(RecordedCopies::of(spec))),
         }
     }
 
@@ -332,19 +352,9 @@ impl ProgramSpec {
         }
     }
 
-    /// Starts the program on a machine with `cpus` CPUs; `seed`, from 1, selects one of several recordings, and `random` gives each
-    /// thread a random stream of its own.
-    pub fn start(
-        &self,
-        cpus: usize,
-        seed: u64,
-        random: impl Fn(u64) -> Pcg64Mcg,
-    ) -> Result<Program, WrongValue> {
-        Ok(match self.family() {
-            Family::Demand(spec) => Program::of_demand(spec.start(random)?),
-            Family::Threads(spec) => Program::of_threads(spec.start(cpus, random)?),
-            Family::Own(spec) => Program::of_own(spec.start(seed, &random)?),
-        })
+    /// Its copies, of which none has started.
+    pub fn copies(&self) -> Copies {
+        Copies(self.family())
     }
 }
 
@@ -557,7 +567,7 @@ mod tests {
     fn start(text: &str) -> Program {
         let spec: ProgramSpec = toml::from_str(text).expect("a program");
         spec.check().expect("checked");
-        spec.start(4, 1, Pcg64Mcg::seed_from_u64).expect("started")
+        spec.copies().start(4, 1, Pcg64Mcg::seed_from_u64).expect("started")
     }
 
     #[test]

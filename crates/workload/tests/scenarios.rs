@@ -83,7 +83,7 @@ fn scenarios_are_as_large_as_they_say() {
         for HostProgram { program: mut spec } in workload.programs {
             spec.check().unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(spec.figures_mut().iter().all(|(_, figure)| figure.range.is_some()), "{name}: no range");
-            let mut program = spec.start(8, 1, Pcg64Mcg::seed_from_u64).unwrap();
+            let mut program = spec.copies().start(8, 1, Pcg64Mcg::seed_from_u64).unwrap();
             let layout = program.layout().clone();
             file += layout.files.iter().map(|file| file.pages).sum::<u64>();
             private += layout.processes.iter().flat_map(|process| &process.areas).sum::<u64>();

@@ -22,12 +22,13 @@ use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use crate::demand::{Demand, Operation as Step};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::mappings::areas::AddressSpace;
-use crate::mappings::{KERNEL_BUILD, Mappings};
+use crate::mappings::{KERNEL_BUILD, Mappings, MappingsError};
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Nanoseconds of computing between reuses of pages and chances to be moved.
 const SLICE: u64 = 1_000_000;
@@ -84,10 +85,8 @@ impl Kernbench {
     ) -> Result<KernbenchThreads, WrongValue> {
         let jobs = self.jobs.on(cpus);
         let demand = self.build(jobs).demand(&random)?;
-        let mut spaces = Mappings::parse(KERNEL_BUILD[0])
-            .map_err(|error| WrongValue::new("kind", error, "readable data/kernel-build.mappings.zst"))?
-            .address_spaces();
-        spaces.sort_by_key(AddressSpace::pages);
+        let spaces = recorded_spaces()
+            .map_err(|error| WrongValue::new("kind", error, "readable data/kernel-build.mappings.zst"))?;
         let slot = |slot: u32| Slot {
             random: random((jobs + slot).into()),
             space: AddressSpace::default(),
@@ -110,6 +109,17 @@ impl Kernbench {
             system_calls: (self.system_calls_ms.value * 1e6).round() as u64,
         })
     }
+}
+
+/// The address spaces of the programs of the recorded kernel build, by their pages, parsed once.
+fn recorded_spaces() -> Result<&'static [AddressSpace], &'static MappingsError> {
+    static SPACES: OnceLock<Result<Vec<AddressSpace>, MappingsError>> = OnceLock::new();
+    let parse = || {
+        let mut spaces = Mappings::parse(KERNEL_BUILD[0])?.address_spaces();
+        spaces.sort_by_key(AddressSpace::pages);
+        Ok(spaces)
+    };
+    SPACES.get_or_init(parse).as_deref()
 }
 
 struct Slot {
@@ -178,7 +188,7 @@ impl Slot {
 pub struct KernbenchThreads {
     demand: RecordedBuildDemand,
     /// VMAs of the recorded programs, sorted by number of pages.
-    spaces: Vec<AddressSpace>,
+    spaces: &'static [AddressSpace],
     layout: Layout,
     slots: Vec<Slot>,
     /// Accesses per slice.
@@ -226,7 +236,7 @@ impl KernbenchThreads {
             }
             Step::Touch { index, pages, .. } => {
                 if index == 0 {
-                    slot.space = space_of(&self.spaces, self.demand.pages(thread));
+                    slot.space = space_of(self.spaces, self.demand.pages(thread));
                     slot.run = 0;
                 }
                 slot.due = index..index + u64::from(pages);
