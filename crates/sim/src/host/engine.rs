@@ -260,11 +260,17 @@ impl<'s> Host<'s> {
     /// Which programs that come to an end have not, by the end of the run.
     fn cut_off(&self) -> impl Iterator<Item = String> {
         let writes = self.pools.in_progress().map(|file| format!("a write to {file} was cut off"));
+        let mut of_program = vec![0; self.programs.len()];
+        for thread in self.threads.iter().filter(|thread| thread.is_counted()) {
+            of_program[thread.program] += 1;
+        }
         // Copies have one name.
         let mut left: Vec<(&str, usize)> = Vec::new();
-        for (at, _) in self.programs.iter().enumerate().filter(|(_, of)| of.generator.ends()) {
-            let has_left = |thread: &&Thread| thread.program == at && thread.is_counted();
-            let (name, count) = (self.reports.name(at), self.threads.iter().filter(has_left).count());
+        for (at, count) in of_program.into_iter().enumerate() {
+            if !self.programs[at].generator.ends() {
+                continue;
+            }
+            let name = self.reports.name(at);
             match left.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += count,
                 None => left.push((name, count)),
@@ -853,9 +859,8 @@ impl<'s> Host<'s> {
             system.mm.parts.mprotect(mm, startup.start.clone(), VmFlags::default());
         }
         let now = system.machine.now(cpu);
-        let numbers = 0..self.threads.len();
-        let others: Vec<usize> =
-            numbers.filter(|&at| self.threads[at].process == process && at != thread).collect();
+        let threads = self.processes[process].threads.iter().copied();
+        let others: Vec<usize> = threads.filter(|&at| at != thread).collect();
         let each = system.machine.costs.numa().thread_start;
         for (before, at) in (0..).zip(self.scheduler.shuffled(others.len())) {
             let other = others[at];
@@ -952,8 +957,8 @@ impl<'s> Host<'s> {
             };
             self.processes[process].waiting.clear();
             self.forget_parent(process);
-            for thread in 0..self.threads.len() {
-                if self.threads[thread].process == process && self.threads[thread].state != State::Done {
+            for thread in self.processes[process].threads.clone() {
+                if self.threads[thread].state != State::Done {
                     if let Some(place) = self.scheduler.cpu_of(thread) {
                         self.scheduler.remove(system, place, thread);
                     }

@@ -46,10 +46,10 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Its anonymous pages by order of folio, and the recorded pages stored to in pages that are larger than those.
-    fn memory(system: &System, processes: &[Process], program: usize) -> ([u64; NR_PAGE_ORDERS], u64) {
+    /// The anonymous pages of its processes by order of folio, and the recorded pages stored to in pages that are larger than those.
+    fn memory(system: &System, processes: &[Process]) -> ([u64; NR_PAGE_ORDERS], u64) {
         let (mut pages, mut parts) = ([0; NR_PAGE_ORDERS], 0);
-        for process in processes.iter().filter(|process| process.program == program) {
+        for process in processes {
             let Some(mm) = process.mm else { continue };
             let by_order = system.mm.parts.anon_pages_by_order(mm);
             pages.iter_mut().zip(by_order).for_each(|(sum, of)| *sum += of);
@@ -150,9 +150,9 @@ impl OwnTimes {
         }
         self.next = now + SAMPLE_INTERVAL;
         let page_size = system.mm.parts.allocator.page_size();
-        for (program, own) in programs.iter_mut().enumerate() {
-            let Some(own) = own else { continue };
-            let (pages, parts) = Recorded::memory(system, processes, program);
+        for of_program in processes.chunk_by(|one, next| one.program == next.program) {
+            let Some(own) = &mut programs[of_program[0].program] else { continue };
+            let (pages, parts) = Recorded::memory(system, of_program);
             own.left = own.walks_left(system, &pages, parts);
             for (sum, (kib, _)) in self.samples.pages.iter_mut().zip(SIZES) {
                 *sum += (kib / page_size.kib()).checked_ilog2().map_or(0, |order| pages[order as usize]);

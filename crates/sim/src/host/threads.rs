@@ -149,8 +149,8 @@ pub(super) struct Process {
     pub waiting: Vec<(usize, Cpu)>,
     /// Who waits until it has exited, and the CPU where that ran.
     pub awaited_by: Option<(usize, Cpu)>,
-    /// The thread that runs when it is forked; `None` until it has threads.
-    pub begins_with: Option<usize>,
+    /// Its threads in ascending order: indices into `Host::threads`.
+    pub threads: Vec<usize>,
     /// Where its recorded pages are mapped; empty unless its mappings were recorded.
     pub recorded: RecordedSpace,
 }
@@ -270,6 +270,7 @@ impl Beginnings {
             pids: Pids(DAEMONS),
         };
         for (at, program) in spec.programs.iter().enumerate() {
+            let copies = program.program.copies();
             for copy in 0..program.copies {
                 let mut memcg_of = |name| match spec.cgroup(name) {
                     Some(place) => memcg_of_copy(system, &spec.cgroups[place], &mut memcgs[place], copy),
@@ -281,8 +282,7 @@ impl Beginnings {
                 };
                 let stream = (all.programs.len() as u64) << 32;
                 let cpus = system.machine.topology.cpus();
-                let generator = program
-                    .program
+                let generator = copies
                     .start(cpus, boot.seed + u64::from(copy), |thread| {
                         boot.stream(crate::random::Stream::Demand, stream | thread)
                     })
@@ -315,23 +315,22 @@ impl Beginnings {
             let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
             self.add_process(system, memcg, process.of_kernel);
         }
-        let first_thread = self.threads.len();
         for (number, thread) in layout.threads.iter().enumerate() {
             self.add_thread(system, scheduler, number, (first_process + thread.process as usize, thread));
         }
         for (number, process) in layout.processes.iter().enumerate() {
             match process.forked {
                 true => self.end_until_forked(system, scheduler, first_process + number),
-                false => self.map(system, scheduler, (first_process + number, process), first_thread),
+                false => self.map(system, scheduler, first_process + number, process),
             }
         }
     }
 
     /// Leaves a process that another forks later as if it had exited.
     fn end_until_forked(&mut self, system: &mut System, scheduler: &Scheduler, process: usize) {
-        for (number, thread) in self.threads.iter_mut().enumerate().filter(|(_, of)| of.process == process) {
-            thread.state = State::Done;
-            system.mm.parts.exit_task(scheduler.task(number));
+        for &thread in &self.processes[process].threads {
+            self.threads[thread].state = State::Done;
+            system.mm.parts.exit_task(scheduler.task(thread));
         }
         let own = &mut self.processes[process];
         own.alive = 0;
@@ -361,7 +360,7 @@ impl Beginnings {
             alive: 0,
             waiting: Vec::new(),
             awaited_by: None,
-            begins_with: None,
+            threads: Vec::new(),
             recorded: RecordedSpace::new(system.mm.parts.allocator.page_size()),
         });
     }
@@ -376,7 +375,7 @@ impl Beginnings {
     ) {
         let own = &mut self.processes[process];
         own.alive += 1;
-        own.begins_with.get_or_insert(self.threads.len());
+        own.threads.push(self.threads.len());
         let (mm, first, program) = (own.mm.expect("nobody was killed yet"), own.first, own.program);
         let running = &self.programs[program];
         let (pid, allowed) = (self.pids.next(), running.allowed);
@@ -401,14 +400,13 @@ impl Beginnings {
         self.threads.push(thread);
     }
 
-    /// Maps the memory of a process of the last program, whose threads are those from `first_thread` on. If there is something to do
-    /// before they run, the first thread of the process does it.
+    /// Maps the memory of a process of the last program. If there is something to do before its threads run, its first thread does it.
     fn map(
         &mut self,
         system: &mut System,
         scheduler: &mut Scheduler,
-        (number, process): (usize, &workload::tasks::Process),
-        first_thread: usize,
+        number: usize,
+        process: &workload::tasks::Process,
     ) {
         let own = &mut self.processes[number];
         let (mm, program, first) = (own.mm.expect("nobody was killed yet"), own.program, own.first);
@@ -422,27 +420,28 @@ impl Beginnings {
         let mapped_files = files.map(|file| layout::map_file(system, mm, file));
         (own.data, own.areas) = (mapped.data, mapped.areas);
         own.areas.extend(mapped_files);
-        let threads = self.threads[first_thread..].iter_mut().filter(|thread| thread.process == number);
-        threads.zip(mapped.stacks).for_each(|(thread, stack)| thread.stack = Some(stack));
+        for (&thread, stack) in own.threads.iter().zip(mapped.stacks) {
+            self.threads[thread].stack = Some(stack);
+        }
         let mut touches = mapped.touches;
         touches.reverse();
         let begins_on = running.begins_on;
         if touches.is_empty() {
-            let threads = self.threads[first_thread..].iter_mut().filter(|thread| thread.process == number);
-            return threads.for_each(|thread| thread.begins_on = begins_on);
+            return own.threads.iter().for_each(|&thread| self.threads[thread].begins_on = begins_on);
         }
         running.to_begin += 1;
         let (allowed, start) = (running.allowed, running.start);
         let role = Role::First(Startup { touches, start: mapped.start });
         let thread = Thread { begins_on, ..Thread::new(system, (program, number), role, start) };
+        own.threads.push(self.threads.len());
         self.push(system, scheduler, first, (thread, allowed));
     }
 
     /// When which threads run that no other starts.
     pub fn starts(&self) -> impl Iterator<Item = (Time, usize)> {
         let begins =
-            |process: usize| self.threads.iter().any(|thread| thread.process == process && thread.is_first());
-        let by_themselves: Vec<bool> = (0..self.processes.len()).map(|process| !begins(process)).collect();
+            |process: &Process| process.threads.iter().any(|&thread| self.threads[thread].is_first());
+        let by_themselves: Vec<bool> = self.processes.iter().map(|process| !begins(process)).collect();
         let threads = self.threads.iter().enumerate();
         threads
             .filter(move |(_, of)| of.is_first() || of.is_counted() && by_themselves[of.process])

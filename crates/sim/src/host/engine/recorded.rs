@@ -91,7 +91,7 @@ impl Host<'_> {
         let [parent, own] =
             self.processes.get_disjoint_mut([process, number]).expect("no process is its own child");
         own.recorded.fork(&parent.recorded);
-        let only = own.begins_with.expect("each process has a thread");
+        let only = *own.threads.first().expect("each process has a thread");
         self.begin_process(system, only, (mm, task), now);
     }
 
