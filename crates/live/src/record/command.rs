@@ -1,14 +1,24 @@
 //! The recorded command: started but held, released, waited for, terminated.
 //!
 //! The command must not run before tracing is on, and tracing should not be on long before the command runs.
-//! So it starts as a shell that stops itself (SIGSTOP) and, when continued, becomes the command by exec with
-//! the same PID. It inherits the recorder's standard streams, environment and working directory.
+//! So it starts as a shell that waits for a line in a pipe and then becomes the command by exec with the same
+//! PID. It inherits the recorder's standard streams, environment and working directory.
+//!
+//! ```text
+//!   mmtwin   start ────────── ready? ──── tracing on ──── release
+//!              │                 ▲                           │
+//!   shell      └─ sh starts ─────┴─ reads ·················· ▼ exec of the command
+//! ```
+//!
+//! Only mmtwin has the other end of that pipe, so a shell whose mmtwin is killed, however early, reads its end
+//! and exits. The shell opens the pipes by their paths in `/proc`, so the command inherits no descriptor.
 //!
 //! The command gets its own process group, so that all its processes can be terminated, unless standard input
 //! is a terminal: then it has to stay in the terminal's foreground group, where Ctrl-C reaches all of it.
 
 use std::io;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, PipeReader, PipeWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -18,22 +28,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, kill_process_group, pidfd_open, waitpid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use super::RecordError;
 
 /// How long a command may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-const HOLD: &str = r#"kill -STOP $$; exec "$0" "$@""#;
+/// Tells `$1` that it is ready, waits for a line from `$2`, and becomes the command.
+const HOLD: &str = r#"echo > "$1" && read -r MMTWIN_HOLD < "$2" && shift 2 && exec "$@""#;
 
 /// A started command. Dropping it terminates it.
 pub struct Command {
     child: Child,
     pid: Pid,
     ended: OwnedFd,
+    /// Both ends of the pipe that the shell reads.
+    hold: (PipeReader, PipeWriter),
     own_group: bool,
     status: Option<ExitStatus>,
 }
@@ -46,8 +57,9 @@ impl Command {
         let path = find(name).ok_or_else(|| RecordError::CommandNotFound(name.clone()))?;
         let error = |source: io::Error| RecordError::CommandStart { command: name.clone(), source };
         let own_group = !io::stdin().is_terminal();
+        let (ready, hold) = (io::pipe().map_err(error)?, io::pipe().map_err(error)?);
         let mut shell = std::process::Command::new("/bin/sh");
-        shell.args(["-c", HOLD]).arg(path).args(&command[1..]);
+        shell.args(["-c", HOLD, "sh", &path_of(&ready.1), &path_of(&hold.0)]).arg(path).args(&command[1..]);
         if own_group {
             shell.process_group(0);
         }
@@ -64,14 +76,16 @@ impl Command {
                 return Err(error(source.into()));
             }
         };
-        let command = Command { child, pid, ended, own_group, status: None };
-        loop {
-            match waitpid(Some(pid), WaitOptions::UNTRACED) {
-                Err(Errno::INTR) => {}
-                Ok(Some((_, status))) if status.stopped() => return Ok(command),
-                Ok(_) => return Err(error(io::Error::other("/bin/sh exited too early"))),
-                Err(source) => return Err(error(source.into())),
+        let command = Command { child, pid, ended, hold, own_group, status: None };
+        let mut either = [PollFd::new(&ready.0, PollFlags::IN), PollFd::new(&command.ended, PollFlags::IN)];
+        while let Err(source) = poll(&mut either, None) {
+            if source != Errno::INTR {
+                return Err(error(source.into()));
             }
+        }
+        match either[0].revents().is_empty() {
+            false => Ok(command),
+            true => Err(error(io::Error::other("/bin/sh exited too early"))),
         }
     }
 
@@ -81,7 +95,7 @@ impl Command {
 
     /// Lets the command run.
     pub fn release(&self) -> io::Result<()> {
-        Ok(kill_process(self.pid, Signal::CONT)?)
+        (&self.hold.1).write_all(b"\n")
     }
 
     /// Waits until the command exits, `timeout` passes, or a signal arrives.
@@ -130,6 +144,11 @@ impl Drop for Command {
     }
 }
 
+/// The path by which other processes can open an end of a pipe.
+fn path_of(end: &impl AsRawFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd())
+}
+
 /// The executable that `name` refers to.
 fn find(name: &str) -> Option<PathBuf> {
     let runs = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
@@ -175,6 +194,19 @@ mod tests {
         let _ = std::process::Command::new("true").stdin(Stdio::null()).status();
         assert_eq!(command.end().unwrap().unwrap().code(), None);
         drop(start(&["sleep", "1000"]).unwrap());
+    }
+
+    #[test]
+    fn nothing_stays_of_who_was_held_by_an_mmtwin_that_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ran");
+        let mut command = start(&["touch", file.to_str().unwrap()]).unwrap();
+        // As its exit closes them.
+        command.hold = io::pipe().unwrap();
+        let status =
+            std::iter::repeat_with(|| command.wait(Duration::from_secs(1)).unwrap()).flatten().next();
+        assert!(!status.unwrap().success());
+        assert!(!file.exists());
     }
 
     #[test]
