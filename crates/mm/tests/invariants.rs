@@ -81,6 +81,7 @@ proptest! {
                     let placement = bound.map_or(Placement::Local, |node| Placement::Bind(Node(node)));
                     let mut request = Request::new(order, MigrateType::ALL[migrate_type], placement);
                     request.reserves = Reserves { min_reserve: atomic, non_block: atomic, oom: false };
+                    request.effort.direct &= !atomic;
                     for _ in 0..times {
                         let Some(pfn) = mm.enter(&mut machine, Cpu(cpu)).alloc(&request) else { break };
                         prop_assert_eq!(pfn % (1 << order), 0, "a block is aligned to its size");

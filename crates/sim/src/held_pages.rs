@@ -4,7 +4,6 @@ use crate::block_io::BlockIo;
 use crate::{Boot, RunError, System};
 use machine::{Cpu, Node};
 use mm::allocator::request::Effort;
-use mm::watermark::Reserves;
 use mm::{MigrateType, Pfn, Placement, Request};
 
 /// Pages that are set aside.
@@ -23,7 +22,7 @@ impl HeldPages {
         let cpus: Vec<Cpu> = nodes.filter_map(|node| topology.cpus_of(node).into_iter().next()).collect();
         let lasting = of_files + in_use - hold_blocks(system, &cpus, in_use);
         let mut held = HeldPages { pages: Vec::new(), lasting };
-        held.hold(system, &cpus, lasting);
+        held.hold(system, &cpus, lasting, Effort::LIGHT);
         if (held.pages.len() as u64) < lasting {
             let mib = system.mm.parts.allocator.page_size().mib_of_pages(of_files + in_use) as u64;
             return Err(RunError::TooLarge { mib, machine: boot.machine.name.clone() });
@@ -38,10 +37,8 @@ impl HeldPages {
     }
 
     /// Sets aside pages until there are `wanted` in all, or no more are free: of the nodes of `cpus` in turn.
-    fn hold(&mut self, system: &mut System, cpus: &[Cpu], wanted: u64) {
-        // zram and brd allocate while memory is being reclaimed, so they may use reserves.
-        let reserves = Reserves { min_reserve: true, non_block: true, ..Reserves::default() };
-        let request = Request { reserves, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
+    fn hold(&mut self, system: &mut System, cpus: &[Cpu], wanted: u64, effort: Effort) {
+        let request = Request { effort, ..Request::new(0, MigrateType::Unmovable, Placement::Local) };
         while (self.pages.len() as u64) < wanted {
             let cpu = cpus[self.pages.len() % cpus.len()];
             match system.alloc(cpu, &request) {
@@ -55,7 +52,8 @@ impl HeldPages {
     pub fn follow_swap(&mut self, system: &mut System, cpu: Cpu, io: &BlockIo) {
         let Some(bytes) = io.memory_of_swap(system) else { return };
         let wanted = self.lasting + bytes.div_ceil(system.mm.parts.allocator.page_size().bytes());
-        self.hold(system, &[cpu], wanted);
+        // zram and brd are written to by reclaim.
+        self.hold(system, &[cpu], wanted, Effort::OF_RECLAIM);
         while self.pages.len() as u64 > wanted
             && let Some(pfn) = self.pages.pop()
         {

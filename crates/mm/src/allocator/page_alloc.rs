@@ -79,7 +79,7 @@ impl Kernel<'_> {
     pub(crate) fn alloc_pages(&mut self, request: &Request) -> Option<(Pfn, usize)> {
         let before = self.on.machine.now(self.on.cpu);
         let node = self.on.preferred_node(request.placement);
-        let found = match self.get_page_from_freelist(request, node, Mark::Low) {
+        let found = match self.get_page_from_freelist(&request.of_fast_path(), node, Mark::Low) {
             None => self.alloc_slowpath(request, node),
             found => found,
         };
@@ -168,7 +168,7 @@ impl Kernel<'_> {
     fn reclaim_and_compact(&mut self, request: &Request, node: Node) -> Option<(Pfn, usize)> {
         let nothing_to_reclaim = self.parts.lrus.folios.is_empty()
             && self.parts.address_spaces.nr_huge_zero_pages(self.on.settings) == 0;
-        let may_reclaim = !request.reserves.non_block && !nothing_to_reclaim;
+        let may_reclaim = !nothing_to_reclaim;
         let (mut result, mut successes) = (CompactResult::Skipped, 0);
         loop {
             let mut found = None;
@@ -424,7 +424,7 @@ impl Kernel<'_> {
     fn is_first_choice(&mut self, z: usize, request: &Request) -> bool {
         let passed_over =
             self.skips_reclaiming(Mark::Low) && self.parts.allocator.zones[z].pressure.reclaim_active;
-        !passed_over && self.may_take_from(z, request, Mark::Low)
+        !passed_over && self.may_take_from(z, &request.of_fast_path(), Mark::Low)
     }
 
     fn skips_reclaiming(&self, mark: Mark) -> bool {

@@ -76,6 +76,12 @@ impl Request {
         Request { order, migrate_type, highest, placement, reserves, effort }
     }
 
+    /// What the first pass heeds of it: the low watermark alone. The slow path lets it use reserves (`gfp_to_alloc_flags`).
+    #[inline]
+    pub(crate) fn of_fast_path(&self) -> Request {
+        Request { reserves: Reserves::default(), ..*self }
+    }
+
     /// Whether this is an atomic high-order allocation, which has pageblocks reserved for it
     /// (`ALLOC_HIGHATOMIC`).
     pub(crate) fn is_high_atomic(&self) -> bool {

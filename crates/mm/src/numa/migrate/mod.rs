@@ -31,7 +31,7 @@ use crate::address_space::mmap::can_change_pte_writable;
 use crate::address_space::{MmId, Pte, PteNumber, VmFlags, Vpn};
 use crate::allocator::page::MigrateType;
 use crate::allocator::request::{Effort, Placement, Request};
-use crate::allocator::watermark::{Mark, Reserves};
+use crate::allocator::watermark::Mark;
 use crate::counters::Event;
 use crate::jiffies::jiffies_at;
 use crate::kernel::{Kernel, Parts};
@@ -155,9 +155,8 @@ impl Kernel<'_> {
     fn move_misplaced_folio(&mut self, id: FolioId, target: Node) -> bool {
         let (order, pages) =
             (self.parts.lrus.folios.flags[id].order(), self.parts.lrus.folios.flags[id].nr_pages());
-        let reserves = Reserves { non_block: true, ..Reserves::default() };
-        let request =
-            Request { reserves, ..Request::new(order, MigrateType::Movable, Placement::Bind(target)) };
+        let request = Request::new(order, MigrateType::Movable, Placement::Bind(target));
+        let request = Request { effort: Effort::LIGHT, ..request };
         let Some(pfn) = self.alloc(&request) else {
             self.on.counters.add(Event::PgmigrateFail, pages);
             return false;
