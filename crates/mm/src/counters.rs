@@ -77,6 +77,10 @@ events! {
     ZoneDirectFreePages = "zone_direct_free_pages" in "pages",
     /// Allocations that fell back to another migrate type.
     Extfrag = "extfrag" in "allocations",
+    /// Writes to vm.drop_caches that dropped page cache.
+    DropPagecache = "drop_pagecache" in "writes",
+    /// Writes to vm.drop_caches that ran the shrinkers.
+    DropSlab = "drop_slab" in "writes",
     /// Huge pages that pools got from the buddy allocator.
     HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success" in "huge pages",
     /// Huge pages that pools asked the buddy allocator for and did not get.

@@ -160,7 +160,7 @@ impl Features {
         chunked_bulk_free: false,
         zoneinfo_prints_bounds: false,
         hugetlb: HugetlbFeatures::BASE,
-        reclaim: ReclaimFeatures::MAINLINE_6_5,
+        reclaim: ReclaimFeatures::MAINLINE_6_6,
         readahead: ReadaheadFeatures::MAINLINE_6_6,
         numa: NumaFeatures::MAINLINE_6_6,
         sched: SchedFeatures::MAINLINE_6_1,
@@ -198,6 +198,7 @@ impl Features {
     pub(crate) const MAINLINE_6_4: Features =
         Features { numa: NumaFeatures::VMA_SCANNING_4, ..Features::MAINLINE_6_3 };
     pub(crate) const MAINLINE_6_5: Features = Features {
+        reclaim: ReclaimFeatures::MAINLINE_6_5,
         readahead: ReadaheadFeatures::MAINLINE_6_1,
         numa: NumaFeatures::VMA_SCANNING_4,
         ..Features::BASE

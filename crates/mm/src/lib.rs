@@ -11,7 +11,7 @@
 //!                  ├── hugetlb        pools of huge pages; vmemmap: HVO, memory of struct pages
 //!                  └── numa           NUMA balancing: scans, hint faults, placement
 //!
-//!   features: the rules of each kernel     sysctl: settings     counters: events     mm_init: boot
+//!   features: the rules of each kernel     sysctl: settings     write: files     counters: events     mm_init: boot
 //! ```
 //!
 //! Decisions are pure functions in files named `policy.rs` (and in [`watermark`]); the mechanics beside them
@@ -42,6 +42,7 @@ pub mod series;
 pub mod swapfile;
 pub mod sysctl;
 mod vec_growth;
+pub mod write;
 pub mod zswap;
 
 pub use address_space::{gup, huge_memory, memory, mlock};

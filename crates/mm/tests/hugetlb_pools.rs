@@ -5,8 +5,9 @@ mod hugetlb_machine;
 use hugetlb_machine::{Host, WRITER, features};
 use machine::Node;
 use mm::Event;
+use mm::hugetlb::Use;
 use mm::hugetlb::policy::PoolCounters;
-use mm::hugetlb::{Use, WriteError};
+use mm::write::WriteError;
 
 fn pool(host: &Host) -> PoolCounters {
     host.mm.parts.hugetlb.hstates()[0].counters()
@@ -94,8 +95,13 @@ fn growth_that_finds_nothing_flushes_an_empty_list() {
 fn what_the_kernel_refuses() {
     let mut host = Host::new(features("mainline-6.18"), 2, 1024);
     let mut refused = |file: &str, value: &str| host.mm.begin_write(file, value).err();
-    let invalid =
-        |file: &str, value: &str| Some(WriteError::Invalid { file: file.into(), value: value.into() });
+    let invalid = |file: &str, value: &str| {
+        Some(WriteError::Invalid {
+            file: file.into(),
+            value: value.into(),
+            takes: "a number of pages, 0 and more",
+        })
+    };
     let sysfs = "hugepages-2048kB/nr_hugepages";
     // The answers of a 6.18 kernel.
     for value in ["-5", "abc", "99999999999999999999999", ""] {
@@ -118,7 +124,7 @@ fn what_the_kernel_refuses() {
 proptest::proptest! {
     #[test]
     fn any_text_is_read_or_refused(
-        file in "(vm\\.|node[0-9]{0,4}/|hugepages-)?[a-zA-Z0-9_/.-]{0,40}|(node[01]/)?hugepages-2048kB/nr_hugepages",
+        file in "(vm\\.|node[0-9]{0,4}/|hugepages-)?[a-zA-Z0-9_/.-]{0,40}|(node[01]/)?hugepages-2048kB/nr_hugepages|vm\\.(drop_caches|compact_memory)|node[0-9]/compact",
         value in "\\PC{0,30}|-?[0-9]{0,25}",
     ) {
         let mut host = Host::new(features("mainline-6.18"), 2, 1024);

@@ -3,7 +3,7 @@
 use crate::kernel_choice::KernelError;
 use machine::WrongValue;
 use mm::SettingError;
-use mm::hugetlb::WriteError;
+use mm::write::WriteError;
 use thiserror::Error;
 
 /// Why a run could not be made.

@@ -38,7 +38,6 @@ use machine::{Node, SpinLock};
 use rand_pcg::Pcg64Mcg;
 
 pub use reservation::{NoHugePage, Use};
-pub use write::{Write, WriteError};
 
 /// The orders of huge pages on x86-64, default size first: 2 MiB and 1 GiB.
 pub const ORDERS: [u8; 2] = [9, 18];

@@ -15,5 +15,11 @@ pub(crate) enum AddedBy {
 /// last: a large folio never waits.
 #[inline]
 pub(crate) fn drains_batch(f: &Features, folios: usize, order: u8) -> bool {
-    folios >= usize::from(f.folio_batch) || order > 0
+    folios >= folio_batch(f) || order > 0
+}
+
+/// How many folios a batch holds (`PAGEVEC_SIZE`).
+#[inline]
+pub(crate) fn folio_batch(f: &Features) -> usize {
+    f.folio_batch.into()
 }

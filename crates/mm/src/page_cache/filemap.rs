@@ -164,16 +164,16 @@ impl Kernel<'_> {
         Ok(id)
     }
 
-    /// Replaces a folio by its shadow in the page cache, and notes the removal if somebody watches removals
+    /// Takes a folio out of the page cache, where it leaves `entry`, and notes the removal if somebody watches removals
     /// (`__filemap_remove_folio`).
     #[inline]
-    pub(crate) fn remove_from_page_cache(&mut self, id: FolioId, shadow: u64) {
+    pub(crate) fn remove_from_page_cache(&mut self, id: FolioId, entry: Entry) {
         let slot = self.parts.lrus.folios[id].slot;
         let pages = self.parts.lrus.folios.flags[id].nr_pages();
         if pages == 1 {
-            self.parts.page_cache.files.store(slot, Entry::Shadow(shadow));
+            self.parts.page_cache.files.store(slot, entry);
         } else {
-            self.parts.page_cache.files.store_pages(self.parts.file_pages(id), Entry::Shadow(shadow));
+            self.parts.page_cache.files.store_pages(self.parts.file_pages(id), entry);
         }
         self.on.counters.add(Event::PageCacheRemoved, pages);
         if let Some(removals) = &mut self.parts.page_cache.removals {

@@ -1,7 +1,9 @@
 //! The page cache: pages of files in memory, their readahead and their writeback.
 
 pub(crate) mod device_reads;
+pub(crate) mod drop_caches;
 pub mod filemap;
+pub mod policy;
 pub mod prefetch;
 pub mod readahead;
 pub mod writeback;

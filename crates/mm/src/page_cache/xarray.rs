@@ -250,6 +250,23 @@ impl Files {
         Walk::new(self, file, index + 1).count(most, Walk::next)
     }
 
+    /// The first entry at or after a page of a file, in this file or those after it.
+    pub(crate) fn next_entry(&self, (file, index): (FileId, u32)) -> Option<((FileId, u32), Entry)> {
+        let mut from = index;
+        for (number, directory) in (0..).zip(&self.directories).skip(file.0 as usize) {
+            for (base, &node) in directory.iter().enumerate().skip(from as usize / NODE_SLOTS) {
+                let first = (base * NODE_SLOTS) as u32;
+                let mut places = (first.max(from)..first + NODE_SLOTS as u32).filter(|_| node != NONE);
+                let entry = |index: u32| self.at(node * NODE_SLOTS as u32 + index % NODE_SLOTS as u32);
+                if let Some(index) = places.find(|&index| entry(index) != Entry::Empty) {
+                    return Some(((FileId(number), index), entry(index)));
+                }
+            }
+            from = 0;
+        }
+        None
+    }
+
     /// Prefetches a slot from the host's memory; changes nothing.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
@@ -617,6 +634,26 @@ mod tests {
             files.store_pages(pages, Entry::Folio(FolioId(id as u32)));
         }
         (files, file)
+    }
+
+    #[test]
+    fn entries_come_in_the_order_of_files_and_pages() {
+        let mut files = Files::default();
+        let mut stored = Vec::new();
+        for file in [files.open(), files.open(), files.open()] {
+            // The second file has no entries, and there are nodes without any.
+            for index in (0..700).filter(|index| file != FileId(1) && index % 193 == file.0 % 193) {
+                let entry = if index % 2 == 0 { Entry::Folio(FolioId(index)) } else { Entry::Shadow(7) };
+                let slot = files.make_slot(file, index, OWNER);
+                files.store(slot, entry);
+                stored.push(((file, index), entry));
+            }
+        }
+        for from in [(0, 0), (0, 193), (0, 194), (0, 9000), (1, 5), (2, 2), (2, 3), (2, 699), (7, 0)] {
+            let from = (FileId(from.0), from.1);
+            let expected = stored.iter().find(|(place, _)| *place >= from).copied();
+            assert_eq!(files.next_entry(from), expected, "{from:?}");
+        }
     }
 
     #[test]

@@ -123,7 +123,8 @@ workload::keys! {
         /// Virtual time in milliseconds, from the start of warming up. A write begins when those before it have ended.
         #[serde(default, skip_serializing_if = "workload::keys::is_zero")]
         pub milliseconds: u64 => MILLISECONDS.or_none(),
-        /// `FILE=VALUE`: a setting, a file of a pool of huge pages, or CGROUP/memory.high and the like.
+        /// `FILE=VALUE`: a setting, a file of a pool of huge pages, vm.drop_caches, vm.compact_memory, or CGROUP/memory.high and the
+        /// like.
         pub write: String,
     }
 }

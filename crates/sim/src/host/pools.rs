@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::{System, metric};
 use machine::Time;
 use mm::Event;
-use mm::hugetlb::write::Write;
+use mm::write::Write;
 
 /// The write in progress, and what was there when it began.
 struct Before<'s> {

@@ -9,12 +9,13 @@
 //!
 //! The migrate scanner walks up and isolates folios, the free scanner walks down and isolates free pages for
 //! them. Both take movable pageblocks; the migrate scanner of a synchronous run also takes movable folios out
-//! of other pageblocks. Folios of the wanted order or larger are not migrated. Pages that belong to no folio
-//! (the kernel's own) stay in place, and so do folios that are held, locked or under writeback.
+//! of other pageblocks. Folios of the wanted order or larger are not migrated, before 6.9 no large folio. Pages
+//! that belong to no folio (the kernel's own) stay in place, and so do folios that are held, locked or under
+//! writeback.
 //!
 //! Compaction runs in allocations that may wait for it (`try_to_compact_pages`), and in kcompactd of each
 //! node: when kswapd has freed enough pages but not the wanted block, or when free memory is too fragmented
-//! for blocks of 2 MiB.
+//! for blocks of 2 MiB. A write to `vm.compact_memory` or `node0/compact` compacts whole nodes.
 //!
 //! A pageblock that a scanner has been through has nothing more to give and is passed over from then on, until
 //! an allocation has compacted the whole zone in vain and kswapd goes to sleep, or compaction has been deferred for as long as it can
@@ -24,11 +25,13 @@
 //! and the allocation). In the kernel: mm/compaction.c; `migrate_folio_move` in mm/migrate.c.
 
 mod compact;
+mod compact_nodes;
 mod kcompactd;
 pub mod policy;
 mod skip;
 mod zone_scan;
 
+pub(crate) use compact_nodes::CompactNodes;
 pub use kcompactd::Kcompactd;
 
 use crate::allocator::PageAllocator;
@@ -79,8 +82,8 @@ pub(crate) enum CompactFor {
     Allocation,
     /// Who woke kcompactd.
     Kcompactd,
-    /// Allocations to come (`proactive_compaction`), for which no pageblock is passed over.
-    Proactive,
+    /// Allocations to come (`whole_zone`, `ignore_skip_hint`), for which no pageblock is passed over.
+    Later,
 }
 
 /// The requests to a node's kcompactd.

@@ -15,7 +15,7 @@ const COMPACT_CLUSTER_MAX: usize = 32;
 pub(super) struct ZoneScan {
     geometry: Geometry,
     zone: usize,
-    /// The wanted order. Folios of this order or larger are not migrated.
+    /// The wanted order.
     order: u8,
     mode: CompactMode,
     purpose: CompactFor,
@@ -39,7 +39,7 @@ impl ZoneScan {
     pub fn whole(mm: &Parts, zone: usize) -> ZoneScan {
         let (migrate, free) = Self::ends(mm, zone);
         let (geometry, mode) = (mm.allocator.geometry(), CompactMode::SyncLight);
-        let (order, purpose) = (geometry.pageblock_order, CompactFor::Proactive);
+        let (order, purpose) = (geometry.pageblock_order, CompactFor::Later);
         ZoneScan { geometry, zone, order, mode, purpose, migrate, free, isolated: Default::default() }
     }
 
@@ -92,8 +92,7 @@ impl ZoneScan {
 
     /// Whether the pageblock at `start` is not passed over (`isolation_suitable`).
     fn looks_at(&self, mm: &Parts, start: Pfn) -> bool {
-        self.purpose == CompactFor::Proactive
-            || !mm.allocator.zones()[self.zone].buddy.is_block_skipped(start)
+        self.purpose == CompactFor::Later || !mm.allocator.zones()[self.zone].buddy.is_block_skipped(start)
     }
 
     /// Migrates folios from the migrate scanner's place up to `end`.
@@ -127,7 +126,7 @@ impl ZoneScan {
             }
             self.migrate += 1 << order;
         }
-        if taken == 0 || self.purpose != CompactFor::Proactive {
+        if taken == 0 || self.purpose != CompactFor::Later {
             kernel.parts.allocator.zones[self.zone].buddy.skip_block(start);
         }
         kernel.on.counters.add(Event::CompactMigrateScanned, scanned);

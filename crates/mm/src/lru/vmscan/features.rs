@@ -215,6 +215,8 @@ features! {
         pub retries_without_cache_trim: bool,
         /// 7.2: compaction wants at most 32 free pages, whatever the order (`compact_gap`).
         pub caps_compact_gap: bool,
+        /// 6.6: `vm.drop_caches` drains the folio batches of all CPUs first; before, what is in them stays.
+        pub drop_caches_drains: bool,
         /// What a write to memory.reclaim does at a time.
         pub proactive_batch: ProactiveBatch,
     } with parts {
@@ -316,6 +318,7 @@ impl ReclaimFeatures {
         counts_cgroup_reclaim: false,
         retries_without_cache_trim: false,
         caps_compact_gap: false,
+        drop_caches_drains: false,
         proactive_batch: ProactiveBatch::Whole,
         lru: Lru::MultiGen(GenFeatures::MAINLINE_6_5),
     };
@@ -329,9 +332,11 @@ impl ReclaimFeatures {
         ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_1_0);
     pub(crate) const MAINLINE_6_3: ReclaimFeatures =
         ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_3);
+    pub(crate) const MAINLINE_6_6: ReclaimFeatures =
+        ReclaimFeatures { drop_caches_drains: true, ..ReclaimFeatures::MAINLINE_6_5 };
     pub(crate) const MAINLINE_6_7: ReclaimFeatures = ReclaimFeatures {
         proactive_batch: ProactiveBatch::SwapClusterMax,
-        ..ReclaimFeatures::MAINLINE_6_5.with(GenFeatures::MAINLINE_6_7)
+        ..ReclaimFeatures::MAINLINE_6_6.with(GenFeatures::MAINLINE_6_7)
     };
     pub(crate) const MAINLINE_6_9: ReclaimFeatures = ReclaimFeatures {
         retries_without_cache_trim: true,

@@ -19,6 +19,7 @@ use crate::allocator::page::Pfn;
 use crate::counters::Event;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::folio::{FolioFlags, FolioId};
+use crate::page_cache::xarray::Entry;
 use crate::swapfile::Writeout;
 
 /// Counters of one call of `shrink_folio_list`, in pages (`struct reclaim_stat`).
@@ -239,7 +240,7 @@ impl Kernel<'_> {
         if self.parts.lrus.folios.flags[id].has(FolioFlags::SWAPCACHE) {
             self.parts.remove_from_swap_cache(id, shadow);
         } else {
-            self.remove_from_page_cache(id, shadow);
+            self.remove_from_page_cache(id, Entry::Shadow(shadow));
         }
     }
 }
