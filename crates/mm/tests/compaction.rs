@@ -6,7 +6,6 @@ use machine::{Cpu, Machine, Node};
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::Effort;
 use mm::filemap::{Access, Read};
-use mm::huge_memory::stats::MthpStat;
 use mm::memcontrol::Memcg;
 use mm::watermark::Mark;
 use mm::{Category, Event, MemoryManager, MigrateType, Pfn, Placement, Request, Series};
@@ -76,7 +75,6 @@ fn a_request_that_may_wait_gets_a_block() {
         (0..8).take_while(|_| mm.enter(&mut machine, CPU).alloc(&request(7, Effort::ORDINARY)).is_some());
     let more = more.count();
     assert!(more >= 4, "{before} free, {taken} taken, {more} made");
-    assert!(mm.counters().get(Event::PgmigrateSuccess) > 0);
     let counts = [Event::CompactSuccess, Event::CompactFail].map(|event| mm.counters().get(event));
     assert!(counts[0] > 0 && counts[0] <= more as u64, "{counts:?}");
     assert_eq!(counts[0] + counts[1], mm.counters().get(Event::CompactStall));
@@ -111,28 +109,50 @@ fn pages_of_the_kernel_stand_in_the_way() {
         mm.validate(unmovable.len() as u64);
         (ran, before, mm.parts.allocator.fragmentation_score(Node(0)))
     };
-    let (free, pinned) = (made(0), made(12));
+    // Fewer pages of the kernel are kept together by mobility, and nothing stands in the way.
+    let (free, pinned) = (made(0), made(2));
     assert!(free.0 && free.1 > 50 && free.2 < 30, "{free:?}");
     assert!(pinned.2 > free.2, "{free:?} {pinned:?}");
 }
 
-#[test]
-fn large_folios_move_whole() {
-    let Scattered { mut machine, mut mm, process, start, .. } = scattered("folios-v9-below-2m", 0);
-    let large = |mm: &MemoryManager| {
-        let stats = mm.parts.address_spaces.mthp_stats();
-        (2..9).map(|order| stats.get(order, MthpStat::NrAnon)).collect::<Vec<_>>()
-    };
-    // The remains of large folios are split, so that there is something to compact.
-    for page in (0..8000).step_by(64) {
-        let _ = mm.enter(&mut machine, CPU).touch(process, start + page, true);
+/// Fills the machine with folios of 64 KiB, frees three quarters of them, scattered, and compacts all memory. Returns where those that are
+/// left lie before and after.
+fn places_of_large_folios(variant: &str) -> [Vec<Pfn>; 2] {
+    let (mut machine, mut mm) = reclaim_machine::boot(Series::FOLIOS.variant(variant).unwrap());
+    mm.set("vm.min_free_kbytes", "128").unwrap();
+    mm.set("transparent_hugepage/hugepages-64kB/enabled", "always").unwrap();
+    let process = mm.parts.create_mm(Memcg::ROOT);
+    let start = mm.enter(&mut machine, CPU).mmap(process, 6400, Backing::Anonymous, VmFlags::PRIVATE);
+    let firsts: Vec<Vpn> = (start..start + 6400).step_by(16).collect();
+    for &first in &firsts {
+        mm.enter(&mut machine, CPU).touch(process, first, true).expect("memory is free");
     }
-    mm.set("vm.compaction_proactiveness", "100").unwrap();
-    let before = large(&mm);
-    mm.enter(&mut machine, CPU).run_proactive_compaction(Node(0));
-    mm.enter(&mut machine, CPU).run_proactive_compaction(Node(1));
+    let (left, freed): (Vec<Vpn>, Vec<Vpn>) =
+        firsts.into_iter().partition(|first| first.wrapping_mul(0x9E37_79B9) >> 7 & 3 == 0);
+    for first in freed {
+        mm.enter(&mut machine, CPU).madvise_dontneed(process, first..first + 16);
+    }
+    let places = |mm: &MemoryManager| {
+        let folios = left.iter().map(|&first| mm.parts.address_spaces.pte(process, first).folio().unwrap());
+        folios.map(|id| (mm.parts.lrus.folio_order(id), mm.parts.lrus.folio_pfn(id))).collect::<Vec<_>>()
+    };
+    let before = places(&mm);
+    let write = mm.begin_write("vm.compact_memory", "1").unwrap();
+    mm.enter(&mut machine, CPU).finish_write(write);
     mm.validate(0);
-    assert_eq!(large(&mm), before);
+    [before, places(&mm)].map(|places| {
+        assert!(places.iter().all(|&(order, _)| order == 4));
+        places.into_iter().map(|(_, pfn)| pfn).collect()
+    })
+}
+
+#[test]
+fn large_folios_move_whole_since_6_9() {
+    let [before, after] = places_of_large_folios("folios-6.8");
+    assert_eq!(before, after);
+    let [before, after] = places_of_large_folios("folios-6.12");
+    let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+    assert!(moved > before.len() / 4, "{moved} of {}", before.len());
 }
 
 /// Memory that the kernel holds scattered pages of and nobody else: there are no blocks, and none can be made. Returns how many pages it

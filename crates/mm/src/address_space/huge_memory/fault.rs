@@ -16,6 +16,7 @@
 use super::orders::Orders;
 use super::policy::{self, Failure, PmdStep, VmaState};
 use super::stats::MthpStat;
+use crate::Pfn;
 use crate::account::Category;
 use crate::address_space::AddressSpaces;
 use crate::address_space::MmId;
@@ -259,6 +260,11 @@ impl Lrus {
     /// The order of a folio.
     pub fn folio_order(&self, id: FolioId) -> u8 {
         self.folios.flags[id].order()
+    }
+
+    /// The first page of a folio.
+    pub fn folio_pfn(&self, id: FolioId) -> Pfn {
+        self.folios[id].pfn
     }
 }
 

@@ -182,6 +182,8 @@ features! {
         pub unmaps_at_once: bool,
         /// 6.9: arm64 sets the contiguous bit in PTEs if a folio fills the range of one TLB entry (contpte).
         pub marks_contiguous: bool,
+        /// 6.9: compaction migrates large folios that are smaller than the wanted block; before, it passes over them.
+        pub compacts_large_folios: bool,
         /// When userfaultfd limits a fault to order 0.
         pub userfault: UserfaultRule,
         /// How hard the allocator tries.
@@ -250,6 +252,7 @@ impl FolioFeatures {
         charge_walks: false,
         unmaps_at_once: false,
         marks_contiguous: false,
+        compacts_large_folios: false,
         userfault: UserfaultRule::Armed,
         gfp: FolioGfp::Defrag,
         splits_before_migration: false,
@@ -315,6 +318,7 @@ impl FolioFeatures {
         charge_walks: true,
         unmaps_at_once: true,
         marks_contiguous: true,
+        compacts_large_folios: true,
         ..FolioFeatures::MAINLINE_6_8
     };
     pub(crate) const MAINLINE_6_10: FolioFeatures = FolioFeatures {

@@ -15,6 +15,7 @@
 //! `defer_compaction`, `compaction_deferred`, `fragmentation_score_wmark` in mm/compaction.c.
 
 use super::CompactResult;
+use crate::Features;
 use crate::allocator::page::NR_PAGE_ORDERS;
 use crate::allocator::request::PAGE_ALLOC_COSTLY_ORDER;
 
@@ -34,6 +35,11 @@ fn free_pages(blocks: &FreeBlocks) -> u64 {
 
 fn suitable_blocks(blocks: &FreeBlocks, order: u8) -> u64 {
     (0..).zip(&blocks[usize::from(order)..]).map(|(larger, blocks): (u32, _)| blocks << larger).sum()
+}
+
+/// Whether compaction for a block of order `wanted` migrates folios of an order (`skip_isolation_on_order`).
+pub fn migrates(f: &Features, order: u8, wanted: u8) -> bool {
+    order < wanted && (order == 0 || f.folios.compacts_large_folios)
 }
 
 /// The reason why an allocation of `order` would fail: near 0 for lack of memory, near 1000 for
@@ -150,6 +156,14 @@ mod tests {
         let mut blocks = [0; NR_PAGE_ORDERS];
         counts.iter().for_each(|&(order, count)| blocks[order] = count);
         blocks
+    }
+
+    #[test]
+    fn large_folios_are_migrated_since_6_9_if_they_are_smaller_than_what_is_wanted() {
+        let [old, new] = [Features::MAINLINE_6_8, Features::MAINLINE_6_9]
+            .map(|f| [0, 4, 8, 9].map(|order| migrates(&f, order, 9)));
+        assert_eq!(old, [true, false, false, false]);
+        assert_eq!(new, [true, true, true, false]);
     }
 
     #[test]

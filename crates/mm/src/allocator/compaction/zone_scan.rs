@@ -1,6 +1,6 @@
 //! One compaction run through a zone: the migrate scanner, the free scanner, and the migration between them.
 
-use super::{CompactFor, CompactMode};
+use super::{CompactFor, CompactMode, policy};
 use crate::account::Category;
 use crate::allocator::page::{Geometry, MigrateType, NO_PAGE, NR_PAGE_ORDERS, Pfn};
 use crate::counters::Event;
@@ -45,7 +45,9 @@ impl ZoneScan {
 
     fn ends(mm: &Parts, zone: usize) -> (Pfn, Pfn) {
         let span = mm.allocator.zones()[zone].buddy.span();
-        (span.start, mm.allocator.geometry().block_start(span.end))
+        let geometry = mm.allocator.geometry();
+        // A zone may end within a pageblock.
+        (span.start, geometry.block_start(span.end - 1) + geometry.pageblock_nr_pages())
     }
 
     fn have_met(&self) -> bool {
@@ -115,7 +117,8 @@ impl ZoneScan {
                 continue;
             };
             let order = kernel.parts.lrus.folios.flags[id].order();
-            if order < self.order && kernel.parts.lrus.is_migratable(id) {
+            if policy::migrates(kernel.on.features, order, self.order) && kernel.parts.lrus.is_migratable(id)
+            {
                 if kernel.is_split_to_migrate(id) && kernel.split_folio(id).is_ok() {
                     // The scan continues with the split folio's pages one by one.
                     continue;
