@@ -8,6 +8,7 @@ use crate::terminal::{self, harmless};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use lab::applicable_features::without_effect;
+use lab::applicable_settings::of_later_kernels;
 use lab::experiment::{Experiment, ExperimentError, Makers, Progress, make_all};
 use lab::results::{Program, Record, Results, ResultsError, Store};
 use signal_hook::consts::SIGINT;
@@ -74,7 +75,9 @@ pub fn program() -> Program {
 /// Runs `experiment`, except for runs whose results are already in the results directory.
 pub fn sweep(experiment: &Experiment, arguments: &SweepArguments) -> Result<Vec<Record>, Failure> {
     let runs = experiment.runs()?;
-    for note in without_effect(&runs) {
+    let varied = experiment.varied.iter().map(|varied| &varied.key);
+    let names = experiment.changes.keys().chain(varied).map(String::as_str);
+    for note in without_effect(&runs).into_iter().chain(of_later_kernels(&runs, names)) {
         terminal::say(format_args!("note: {note}"));
     }
     let made = make(&runs, arguments, "")?;

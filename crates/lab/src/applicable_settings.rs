@@ -9,12 +9,14 @@
 //!
 //! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
 //! If a user gives one, that is an error that says so. In a scenario file such settings are allowed, as they
-//! describe how the machine was set up.
+//! describe how the machine was set up. A setting that only later kernels have is no error either, as releases are compared with one
+//! set of settings; but that it changes nothing is said.
 
 use mm::SETTINGS;
-use mm::sysctl::Subsystem;
-use sim::Workload;
+use mm::series::RELEASES;
+use mm::sysctl::{Since, Subsystem};
 use sim::host::HostPrograms;
+use sim::{Run, Workload, name_and_features};
 
 /// Which kinds of workloads heed the settings of a subsystem.
 struct Heeded {
@@ -77,10 +79,28 @@ pub(crate) fn why_unused(subsystem: Subsystem, kinds: &[&str], example: &str, ki
     })
 }
 
+/// A sentence for each of the settings `names` that kernels of some of the runs do not have yet.
+pub fn of_later_kernels<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let place = |name: &str| RELEASES.iter().position(|&(release, model)| release == name || model == name);
+    let note = |name: &str| {
+        let Since::Release(since, _) = SETTINGS.iter().find(|setting| setting.name == name)?.since else {
+            return None;
+        };
+        let mut without: Vec<&str> = runs.iter().map(|run| name_and_features(&run.variant).0).collect();
+        without.dedup();
+        without.retain(|variant| place(variant).is_some_and(|place_of| Some(place_of) < place(since)));
+        let kernels = without.join(", ");
+        (!without.is_empty())
+            .then(|| format!("{name} changes nothing under {kernels}: kernels have it since {since}"))
+    };
+    names.filter_map(note).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::scenario::{Scenario, load_machine};
+    use std::collections::BTreeMap;
 
     #[test]
     fn no_subsystem_is_there_twice_and_each_has_settings() {
@@ -115,6 +135,27 @@ mod tests {
         // 7.2 allocates lists of folios to be split whenever it uses large folios.
         assert_eq!(of("speedometer", "failslab/nth"), None);
         assert_eq!(of("page_fault1", "vm.min_free_kbytes"), None);
+    }
+
+    #[test]
+    fn a_setting_of_later_kernels_is_told() {
+        let scenario = Scenario::load("sandbox-fleet").unwrap();
+        let machine = load_machine(&scenario.machine).unwrap();
+        let run = |variant: &str| scenario.run(variant, 1, &machine, &BTreeMap::new()).unwrap();
+        let names = ["zswap.shrinker_enabled", "vm.swappiness"];
+        let notes = |variants: &[&str]| {
+            of_later_kernels(
+                &variants.iter().map(|variant| run(variant)).collect::<Vec<_>>(),
+                names.into_iter(),
+            )
+        };
+        assert_eq!(
+            notes(&["6.1", "6.1", "6.6", "6.8:zswap.memcg_aware=off", "6.18"]),
+            ["zswap.shrinker_enabled changes nothing under 6.1, 6.6: kernels have it since 6.8"]
+        );
+        assert!(notes(&["6.8", "6.18"]).is_empty());
+        // Posted variants are of no release.
+        assert!(notes(&["refault-distance-1-classic"]).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! ```
 
 pub mod applicable_features;
-mod applicable_settings;
+pub mod applicable_settings;
 pub mod calibration;
 pub mod comparison;
 pub mod dates;
