@@ -146,7 +146,7 @@ impl MemoryManager {
             return Ok(File::Pool(pool, count));
         }
         if file == "vm.drop_caches" {
-            let takes = "1 for page cache, 2 for slabs, 3 for both, 4 for neither";
+            let takes = "1 for page cache, 2 for slabs, 3 for both, 4 for no line in the log";
             let wanted =
                 Some(number(file, value, takes)?).filter(|wanted| drop_caches::VALUES.contains(wanted));
             return wanted.map(File::DropCaches).ok_or(WriteError::Invalid {

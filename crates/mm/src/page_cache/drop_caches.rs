@@ -28,6 +28,7 @@ pub(crate) const VALUES: std::ops::RangeInclusive<u64> = 1..=4;
 #[derive(Debug)]
 pub(crate) struct DropCaches {
     value: u64,
+    /// Whether the folio batches have been drained, if they are.
     drained: bool,
     /// The next page.
     at: (FileId, u32),

@@ -85,6 +85,8 @@ pub(super) struct Host<'s> {
     memcgs: Vec<Memcg>,
     /// What the operator writes to.
     writes: Vec<Target<'s>>,
+    /// How many of these have begun.
+    writes_begun: usize,
     pools: PoolWrites<'s>,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
@@ -152,6 +154,7 @@ impl<'s> Host<'s> {
             held,
             memcgs: all.memcgs,
             writes,
+            writes_begun: 0,
             pools,
             refused: None,
             pause: Time::NEVER,
@@ -281,7 +284,12 @@ impl<'s> Host<'s> {
             1 => Some(format!("1 thread of {name} was cut off")),
             _ => Some(format!("{count} threads of {name} were cut off")),
         });
-        writes.into_iter().chain(programs)
+        let late = match self.writes.len() - self.writes_begun {
+            0 => None,
+            1 => Some("1 write had not begun by the end".into()),
+            count => Some(format!("{count} writes had not begun by the end")),
+        };
+        writes.into_iter().chain(late).chain(programs)
     }
 
     /// Who pays for what `cpu` does outside flushers.
@@ -526,6 +534,7 @@ impl<'s> Host<'s> {
 
     /// Begins a write to a file of the kernel.
     fn begin_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, number: usize) {
+        self.writes_begun = number + 1;
         let write = match self.writes[number] {
             Target::Cgroup { cgroup, file, bytes } => {
                 let mut kernel = system.mm.enter(&mut system.machine, cpu);

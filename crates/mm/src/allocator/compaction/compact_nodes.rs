@@ -16,8 +16,9 @@ use machine::Node;
 /// Compaction of nodes, which is made in steps: each goes over some pageblocks.
 #[derive(Debug)]
 pub(crate) struct CompactNodes {
-    /// The zones that it has not begun; `None` before it drains the folio batches.
+    /// The zones that it has not begun.
     zones: std::vec::IntoIter<usize>,
+    /// Whether the folio batches have been drained.
     drained: bool,
     scan: Option<Box<ZoneScan>>,
 }

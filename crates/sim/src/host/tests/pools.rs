@@ -209,6 +209,12 @@ fn a_write_that_the_run_is_too_short_for_is_noted() {
         crate::run(&run_of("hugetlb-base", 4096, host(1, &["vm.nr_hugepages=1000"], None))).unwrap();
     assert_eq!(outcome.notes, ["a write to vm.nr_hugepages was cut off"]);
     assert_eq!(outcome.get(GROW_TIME), None);
+    let late = ["vm.nr_hugepages=1000", "vm.swappiness=10", "vm.swappiness=20"];
+    let outcome = crate::run(&run_of("hugetlb-base", 4096, host(1, &late, None))).unwrap();
+    assert_eq!(
+        outcome.notes,
+        ["a write to vm.nr_hugepages was cut off", "2 writes had not begun by the end"]
+    );
 }
 
 /// A run of one write on a kernel with these settings; it gives the seconds of boot and of the write.
