@@ -13,8 +13,8 @@ use crate::completion;
 use crate::failure::Failure;
 use crate::files::{self, Contents, Ending, FileArguments, Files};
 use crate::json;
+use crate::notes;
 use crate::number::percent;
-use crate::run::notes_of;
 use crate::runner::sweep;
 use crate::study::hint;
 use crate::table::{Tone, folded, terminal_width};
@@ -321,7 +321,7 @@ pub fn compare(experiment: &Experiment, wanted: &Wanted, at_least: f64) -> Resul
     let seeds = records.len() / arms.len().max(1);
     let names = arms.iter().flat_map(|arm| std::iter::repeat_n(arm.name.as_str(), seeds));
     let named: Vec<(&str, &Record)> = names.zip(&records).collect();
-    let notes = format!("{}{}", notes_of(&named), hint(&experiment.scenario.name));
+    let notes = format!("{}{}", notes::of_arms(&named), hint(&experiment.scenario.name));
     // What was computed is printed first: it is there whatever becomes of the files.
     if arguments.json {
         json::print(&document)?;

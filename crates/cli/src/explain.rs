@@ -11,8 +11,9 @@ use crate::arguments::{Asked, ChangeArguments, SweepArguments, kernel, metric, w
 use crate::compare::{ONE_SEED, brackets, heading, tone_of};
 use crate::failure::Failure;
 use crate::json;
+use crate::notes;
 use crate::number::{change, number, percent};
-use crate::run::{notes, title};
+use crate::run::title;
 use crate::runner::{self, Made};
 use crate::table::{Entry, Grid, Tone};
 use crate::terminal;
@@ -183,7 +184,7 @@ fn render(question: &Question, answer: &Answer) -> String {
             text += &format!("\n{}\n", players(answer, explanation).render());
         }
     }
-    text + "\n" + &legend(answer) + &notes(&answer.ends)
+    text + "\n" + &legend(answer) + &notes::of_arms(&notes::by_variant(&answer.ends))
 }
 
 /// A change with its interval, in a line.

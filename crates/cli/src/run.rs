@@ -2,10 +2,12 @@
 
 use crate::arguments::{Asked, ScenarioArguments, SweepArguments};
 use crate::compare::{NOTHING_DONE, RELEVANT, description, heading};
+use crate::events::{self, events};
 use crate::failure::Failure;
 use crate::files::{self, Contents, FileArguments};
 use crate::heat::heat_maps;
 use crate::json;
+use crate::notes;
 use crate::number::number;
 use crate::programs::programs;
 use crate::runner::sweep;
@@ -29,6 +31,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{Metric, SCORE};
 use sim::outcome::{AreaHeat, ProgramOutcome};
+use sim::run_event::RunEvent;
 use std::collections::BTreeMap;
 
 const SEEDS: &str = "Run seeds 1 to N, the same for every variant [default: 1, the first alone]";
@@ -88,6 +91,8 @@ struct RunView<'a> {
     cpu_seconds: &'a BTreeMap<String, f64>,
     counters: &'a BTreeMap<String, u64>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "<[RunEvent]>::is_empty")]
+    events: &'a [RunEvent],
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     series: BTreeMap<&'a str, Vec<[f64; 2]>>,
     #[serde(skip_serializing_if = "<[AreaHeat]>::is_empty")]
@@ -109,6 +114,7 @@ impl<'a> From<&'a Record> for RunView<'a> {
             cpu_seconds: &record.cpu_seconds,
             counters: &record.counters,
             notes: &record.notes,
+            events: &record.events,
             series: series(record),
             areas: &record.areas,
             programs: &record.programs,
@@ -140,12 +146,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         json::print(&view)?;
     } else {
         terminal::print(&format!(
-            "{head}\n{}{}{}{}{}{}{}{}",
+            "{head}\n{}{}{}{}{}{}{}{}{}",
             shown(&records, arguments.all),
             cpu_time(&records, BAR).map_or(String::new(), |grid| format!("\n\n{}", grid.render())),
-            notes(&records),
+            notes::of_runs(&records),
             nothing_done(&records),
             programs(&records),
+            events(&records),
             tables(&records),
             heat_maps(&records),
             hint(&experiment.scenario.name)
@@ -167,8 +174,9 @@ fn page(experiment: &Experiment, records: &[Record], head: &str, again: &Again) 
     let compared = Compared { comparison: &comparison, metrics, shown: &shown, records, notes: &[] };
     let table = Part::Table(grid(records).on_page("Metrics and counters"));
     let times = cpu_time(records, 0).map(|grid| Part::Table(grid.on_page("CPU time")));
-    let said = format!("{}{}", notes(records), nothing_done(records));
-    let parts = Part::lines(&said).chain([table]).chain(times);
+    let said = format!("{}{}", notes::of_runs(records), nothing_done(records));
+    let events = events::grids(records).map(|grid| Part::Table(grid.on_page("Events")));
+    let parts = Part::lines(&said).chain([table]).chain(times).chain(events);
     let figures = Section { title: "Figures".into(), parts: parts.collect() };
     let mut sections = compared.course();
     sections.push(figures);
@@ -201,49 +209,6 @@ fn nothing_done(records: &[Record]) -> String {
         true => format!("\n\nA score of 0 means that {NOTHING_DONE}"),
         false => String::new(),
     }
-}
-
-/// The notes of runs by variant, as [`notes_of`] has them.
-pub fn notes(records: &[Record]) -> String {
-    notes_of(&records.iter().map(|record| (record.run.variant.as_str(), record)).collect::<Vec<_>>())
-}
-
-/// The notes that a reader of the numbers must know, one per line; each run with the name that it has for him. A note that all runs
-/// have, or several seeds of one name, is printed once.
-pub fn notes_of(named: &[(&str, &Record)]) -> String {
-    let of_all =
-        |note: &&String| named.len() > 1 && named.iter().all(|(_, record)| record.notes.contains(*note));
-    let shared = named.iter().take(1).flat_map(|(_, record)| &record.notes).filter(of_all);
-    let mut lines: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for (name, Record { run, notes, .. }) in named {
-        for note in notes.iter().filter(|note| !of_all(note)) {
-            let seed = run.seed.to_string();
-            match lines.iter_mut().find(|(of, known, _)| of == name && known == note) {
-                // Processes of one size may be killed in one moment, in the same words.
-                Some((.., seeds)) if seeds.last() == Some(&seed) => {}
-                Some((.., seeds)) => seeds.push(seed),
-                None => lines.push((name, note, vec![seed])),
-            }
-        }
-    }
-    let line = |(name, note, seeds): (&str, &str, Vec<String>)| {
-        let noun = if seeds.len() == 1 { "seed" } else { "seeds" };
-        format!(
-            "
-{name}, {noun} {}: {note}",
-            seeds.join(", ")
-        )
-    };
-    let text: String = shared
-        .map(|note| {
-            format!(
-                "
-{note}"
-            )
-        })
-        .chain(lines.into_iter().map(line))
-        .collect();
-    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn grid(records: &[Record]) -> Grid {
@@ -343,26 +308,4 @@ fn padded(cells: Vec<String>) -> Vec<String> {
 /// The label of a metric and its unit.
 pub fn title(metric: &Metric) -> String {
     format!("{} ({})", metric.label, metric.unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lab::scenario::{Scenario, load_machine};
-    use sim::outcome::Outcome;
-
-    #[test]
-    fn what_all_runs_say_is_said_once() {
-        let scenario = Scenario::load("page_fault1").unwrap();
-        let machine = load_machine(&scenario.machine).unwrap();
-        let record = |seed, notes: &[&str]| {
-            let run = scenario.run("pcp-base", seed, &machine, &BTreeMap::new()).unwrap();
-            let notes = notes.iter().map(|note| note.to_string()).collect();
-            Record::new(String::new(), &run, &Outcome { notes, ..Outcome::default() })
-        };
-        let records = [record(1, &["a", "b"]), record(2, &["b"])];
-        assert_eq!(notes(&records), "\n\nb\npcp-base, seed 1: a");
-        assert_eq!(notes(&records[1..]), "\n\npcp-base, seed 2: b");
-        assert_eq!(notes(&[record(1, &[])]), "");
-    }
 }

@@ -105,11 +105,12 @@ impl TimelineArguments {
             let recorded = recorded(records, self.window(resolution))?;
             let courses = || {
                 let recorded = recorded.iter().map(|of| {
-                    let course = Course { timeline: &of.timeline, series: &of.series };
+                    let course = Course { timeline: &of.timeline, series: &of.series, events: &[] };
                     (format!("recorded, Linux {}", of.kernel_release), course)
                 });
                 let made = made.iter().filter_map(|(title, of)| {
-                    let course = Course { timeline: of.timeline.as_ref()?, series: &of.series };
+                    let Outcome { timeline, series, events, .. } = of;
+                    let course = Course { timeline: timeline.as_ref()?, series, events };
                     Some((title.clone(), course))
                 });
                 recorded.chain(made)

@@ -8,6 +8,7 @@ use mm::Event;
 use paging_scenario::cgroup;
 use sim::outcome::Outcome;
 use sim::run;
+use sim::run_event::RunEvent;
 use sim::{Workload, metric};
 use std::collections::BTreeMap;
 use workload::demand::groups::AccessGroups;
@@ -349,7 +350,13 @@ fn dirty_group(variant: &str) -> (f64, u64, Vec<String>) {
     ];
     let settings = settings.map(|(name, value)| (name.to_string(), value.to_string()));
     let outcome = run(&scenario.run(variant, 1, &machine, &BTreeMap::from(settings)).unwrap()).unwrap();
-    (outcome.get(metric::NR_WRITTEN).unwrap(), outcome.counters.get(Event::OomKill), outcome.notes)
+    (outcome.get(metric::NR_WRITTEN).unwrap(), outcome.counters.get(Event::OomKill), notes(&outcome))
+}
+
+/// The notes of a run, and what is said of its events.
+fn notes(outcome: &Outcome) -> Vec<String> {
+    let events = outcome.events.iter().filter_map(RunEvent::note).map(|(_, rest)| rest);
+    outcome.notes.iter().cloned().chain(events).collect()
 }
 
 #[test]
@@ -433,12 +440,9 @@ fn one_process_is_killed_and_others_go_on() {
     let machine = load_machine("epyc-7k62-32g").unwrap();
     let settings = BTreeMap::from([("lru_gen/min_ttl_ms".to_string(), "5000".to_string())]);
     let outcome = run(&scenario.run("mainline-6.12", 1, &machine, &settings).unwrap()).unwrap();
-    assert_eq!(outcome.counters.get(Event::OomKill), 1, "{:?}", outcome.notes);
-    assert!(
-        outcome.notes[0].contains("lru_gen/min_ttl_ms; killed: a process of program-0"),
-        "{:?}",
-        outcome.notes
-    );
+    let notes = notes(&outcome);
+    assert_eq!(outcome.counters.get(Event::OomKill), 1, "{notes:?}");
+    assert!(notes[0].contains("lru_gen/min_ttl_ms; killed: a process of program-0"), "{notes:?}");
     // The reader of the file continues to the end.
     assert_eq!(outcome.virtual_seconds, 8.0);
     let [.., before, last] = [6.0, 7.0, 8.0].map(|second| {

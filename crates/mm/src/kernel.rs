@@ -25,6 +25,7 @@ use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::on_cpu::OnCpu;
 use crate::page_cache::PageCache;
+use crate::psi::MemoryStalls;
 use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
 use crate::zswap::Zswap;
@@ -59,6 +60,8 @@ pub struct Parts {
     /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
     pub numa: NumaBalancing,
+    /// How long tasks stand still for memory.
+    pub stalls: MemoryStalls,
 }
 
 /// The kernel, entered on one CPU.

@@ -38,6 +38,7 @@ pub mod on_cpu;
 pub mod oom_kill;
 pub mod page_cache;
 pub mod proc;
+pub mod psi;
 pub mod series;
 pub mod swapfile;
 pub mod sysctl;

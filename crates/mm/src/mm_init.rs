@@ -20,6 +20,7 @@ use crate::kernel::Parts;
 use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::page_cache::PageCache;
+use crate::psi::MemoryStalls;
 use crate::swapfile::Swap;
 use crate::sysctl::Settings;
 use crate::zswap::Zswap;
@@ -56,6 +57,7 @@ impl Parts {
             swap: Swap::new(geometry.page_size),
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             numa: NumaBalancing::new(topology),
+            stalls: MemoryStalls::new(topology.cpus()),
         };
         parts.allocator.set_free_high_batch(features, &decisions.pcp, topology);
         parts.configure(features, decisions, settings);

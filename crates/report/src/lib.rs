@@ -15,6 +15,7 @@
 pub mod again;
 pub mod chart;
 pub mod comparison;
+pub mod event;
 pub mod html;
 pub mod markdown;
 pub mod number;

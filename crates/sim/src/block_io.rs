@@ -23,6 +23,7 @@ use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::prefetch::Foresight;
+use mm::psi::MemoryStall;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -53,7 +54,7 @@ pub(crate) struct ReadsInFlight {
     /// How many there may be.
     most: usize,
     /// When they complete, earliest first.
-    completions: BinaryHeap<Reverse<Time>>,
+    completions: BinaryHeap<Reverse<Filled>>,
 }
 
 impl ReadsInFlight {
@@ -61,18 +62,31 @@ impl ReadsInFlight {
         ReadsInFlight { most, completions: BinaryHeap::new() }
     }
 
-    /// Adds a call that completes at `latest`, or has completed if that is `Time::ZERO`. Returns until when the thread waits; it
+    /// Adds a call, which has completed if it is filled at `Time::ZERO`. Returns what the thread waits for; it
     /// goes on as long as it may have more in flight.
-    pub fn add(&mut self, latest: Time) -> Option<Time> {
-        if latest == Time::ZERO {
+    pub fn add(&mut self, call: Filled) -> Option<Filled> {
+        if call.at == Time::ZERO {
             return None;
         }
-        self.completions.push(Reverse(latest));
+        self.completions.push(Reverse(call));
         if self.completions.len() < self.most {
             return None;
         }
         self.completions.pop().map(|Reverse(earliest)| earliest)
     }
+}
+
+/// When the last page of a read call is filled, and whether it had been evicted shortly before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Filled {
+    pub at: Time,
+    pub refault: bool,
+}
+
+/// Notes that the task on a CPU waits for a folio that had been evicted shortly before.
+pub(crate) fn await_refault(system: &mut System, cpu: Cpu, until: Time) {
+    let now = system.machine.now(cpu);
+    system.mm.parts.stalls.add(cpu, MemoryStall::Refault, (now, until.saturating_sub(now)));
 }
 
 /// The devices of a machine's files and swap, with what they are doing.
@@ -242,7 +256,9 @@ impl BlockIo {
         let mut completions: Vec<Time> = in_flight.map(|&(_, completion)| completion).collect();
         if let Some(freed) = completions.len().checked_sub(most) {
             completions.sort_unstable();
+            let sleeps = completions[freed] - now;
             system.machine.idle_until(cpu, completions[freed]);
+            system.mm.parts.stalls.add(cpu, MemoryStall::DirectReclaim, (now, sleeps));
         }
     }
 
@@ -306,27 +322,28 @@ impl BlockIo {
     }
 
     /// Makes a read call of a task in `memcg`: copies cached pages and submits reads for missing ones. `parts` is the range in
-    /// pages of 4 KiB. Returns when the last page is filled; `Time::ZERO` if all were cached.
+    /// pages of 4 KiB. Returns when the last page is filled; at `Time::ZERO` if all were cached.
     pub fn read(
         &mut self,
         system: &mut System,
         cpu: Cpu,
         (memcg, open): (Memcg, OpenFileId),
         parts: Range<u64>,
-    ) -> Result<Time, OutOfMemory> {
+    ) -> Result<Filled, OutOfMemory> {
         let costs = self.costs;
         let pages = self.page_size.pages_of_parts(parts.clone());
         let count = (pages.end - pages.start) as u32;
         let mut request = system.mm.parts.page_cache.begin_read(memcg, open, pages.start as u32, count);
         let mut begin = parts.start;
-        let mut latest = Time::ZERO;
+        let mut latest = Filled::default();
         let mut previous = None;
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
         while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
             self.submit_reads(system, cpu);
             let (Read::Hit(id) | Read::Miss(id)) = read;
             if system.mm.parts.lrus.is_locked(id) {
-                latest = latest.max(self.filled_at[id.index()]);
+                let at = self.filled_at[id.index()];
+                latest = latest.max(Filled { at, refault: system.mm.parts.lrus.is_workingset(id) });
             }
             // Of the first and the last page, only the requested part is copied.
             let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
@@ -413,6 +430,11 @@ impl BlockIo {
             }
             let read = folio.filter(|&id| system.mm.parts.lrus.is_locked(id));
             let waits = read.map(|id| self.filled_at[id.index()]);
+            if let (Some(id), Some(until)) = (read, waits)
+                && system.mm.parts.lrus.is_workingset(id)
+            {
+                await_refault(system, cpu, until);
+            }
             is_retried = matches!(touch, Touch::Retry(_));
             if !is_retried {
                 return Ok(waits);

@@ -34,6 +34,7 @@ pub mod readahead;
 mod recorded_space;
 pub mod replay;
 mod run;
+pub mod run_event;
 mod sched;
 pub mod series;
 pub mod socket;

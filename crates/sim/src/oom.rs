@@ -1,4 +1,4 @@
-//! What follows for a thread whose reclaim has found nothing, and what a run says of an OOM kill: when, why, and who ended.
+//! What follows for a thread whose reclaim has found nothing, and what a run says of an OOM kill.
 //!
 //! ```text
 //!   reclaim has helped  ─► retry          a request in flight ─► wait for it
@@ -64,16 +64,15 @@ impl Shortage {
     }
 }
 
-/// A sentence about `kill` at `now`, with what is said of each process that ended.
-pub(crate) fn note(system: &System, now: Time, kill: &OomKill, ended: &[String]) -> String {
+/// Why processes are killed, in words.
+pub(crate) fn cause(system: &System, kill: &OomKill) -> String {
     let mib = |pages: u64| system.mm.parts.allocator.page_size().mib_of_pages(pages);
-    let cause = match kill.cause {
+    match kill.cause {
         OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
         OomCause::MemoryMax(memcg) => format!(
             "a memory.max of {:.1} MiB and nothing to reclaim",
             mib(system.mm.parts.lrus.memcg(memcg).max)
         ),
         OomCause::MinTtl => "everything is younger than lru_gen/min_ttl_ms".to_string(),
-    };
-    format!("out of memory at {:.3} s: {cause}; killed: {}", now.seconds(), ended.join(", "))
+    }
 }

@@ -2,6 +2,7 @@
 //! Parquet are views of it.
 
 use crate::metric::{Metric, of_program};
+use crate::run_event::RunEvent;
 use crate::timeline::RunTimeline;
 use machine::{Category as _, Time};
 use mm::huge_memory::stats::MthpStats;
@@ -115,6 +116,8 @@ pub struct Outcome {
     pub page_operations: u64,
     /// Caveats to print with the results, one sentence each.
     pub notes: Vec<String>,
+    /// What happened at a time, in its order.
+    pub events: Vec<RunEvent>,
     /// For threads on several nodes, the VMAs that were used or scanned most.
     pub areas: Vec<AreaHeat>,
     /// Where several programs run, each of them.

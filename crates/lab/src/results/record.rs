@@ -4,6 +4,7 @@ use machine::Category as _;
 use mm::Category;
 use sim::Run;
 use sim::outcome::{AreaHeat, Outcome, ProgramOutcome};
+use sim::run_event::RunEvent;
 use std::collections::BTreeMap;
 
 /// A run and its outcome.
@@ -32,6 +33,8 @@ pub struct Record {
     pub histograms: BTreeMap<String, Vec<(f64, u64)>>,
     /// Caveats to print with the results, one sentence each.
     pub notes: Vec<String>,
+    /// What happened at a time, in its order.
+    pub events: Vec<RunEvent>,
     /// The VMAs that were used or scanned most.
     pub areas: Vec<AreaHeat>,
     /// Where several programs run, each of them.
@@ -91,6 +94,7 @@ impl Record {
                 .map(|(&name, buckets)| (name.into(), buckets.clone()))
                 .collect(),
             notes: outcome.notes.clone(),
+            events: outcome.events.clone(),
             areas: outcome.areas.clone(),
             programs: outcome.programs.clone(),
         }

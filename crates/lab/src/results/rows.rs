@@ -32,6 +32,7 @@ mod kind {
     pub const SERIES: &str = "series";
     pub const HISTOGRAM: &str = "histogram";
     pub const NOTE: &str = "note";
+    pub const EVENT: &str = "event";
     pub const AREA: &str = "area";
     pub const PROGRAM: &str = "program";
 }
@@ -95,6 +96,7 @@ impl<'a> Row<'a> {
 
 /// The rows of the `record` that `program` made of `described`.
 pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record) -> Rows {
+    let events = texts(&record.events);
     let areas = texts(&record.areas);
     let programs = texts(&record.programs);
     let times = texts(record.time_by_cpu.values());
@@ -121,6 +123,7 @@ pub(super) fn rows(described: &DescribedRun, program: &Program, record: &Record)
         }));
     }
     rows.extend(record.notes.iter().map(|note| (kind::NOTE, "note", Row::text(note))));
+    rows.extend(events.iter().map(|event| (kind::EVENT, "event", Row::text(event))));
     rows.extend(areas.iter().map(|area| (kind::AREA, "area", Row::text(area))));
     let names = record.programs.iter().map(|program| program.name.as_str());
     rows.extend(names.zip(&programs).map(|(name, program)| (kind::PROGRAM, name, Row::text(program))));
@@ -240,6 +243,7 @@ pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, S
         series: Vec::new(),
         histograms: BTreeMap::new(),
         notes: Vec::new(),
+        events: Vec::new(),
         areas: Vec::new(),
         programs: Vec::new(),
     };
@@ -269,6 +273,11 @@ pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, S
                 record.histograms.entry(name.into()).or_default().push((upper, count()?));
             }
             (kind::NOTE, _) => record.notes.push(text()?.into()),
+            (kind::EVENT, _) => {
+                let event =
+                    serde_json::from_str(text()?).map_err(|error| format!("row {at}: no event: {error}"))?;
+                record.events.push(event);
+            }
             (kind::AREA, _) => {
                 let area =
                     serde_json::from_str(text()?).map_err(|error| format!("row {at}: no area: {error}"))?;

@@ -31,6 +31,7 @@ use crate::allocator::zone::Zone;
 use crate::counters::Event;
 use crate::kernel::Kernel;
 use crate::on_cpu::OnCpu;
+use crate::psi::MemoryStall;
 use machine::{Cpu, Node, PageSize};
 
 /// One pass over the zonelist of a request.
@@ -149,7 +150,9 @@ impl Kernel<'_> {
         let zones = self.parts.allocator.zonelist(node, request.placement).iter().copied();
         let zones: Vec<usize> =
             zones.filter(|&z| self.parts.allocator.zones[z].kind <= request.highest).collect();
-        let result = self.try_to_compact_pages(request, &zones, mode);
+        let result = self.stands_still(MemoryStall::DirectCompaction, |kernel| {
+            kernel.try_to_compact_pages(request, &zones, mode)
+        });
         if result == CompactResult::Skipped {
             return (None, result);
         }

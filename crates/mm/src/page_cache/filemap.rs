@@ -239,6 +239,12 @@ impl Lrus {
         self.folios.flags[id].has(FolioFlags::LOCKED)
     }
 
+    /// Whether a folio was used again soon after it had been evicted, or was active once (`folio_test_workingset`).
+    #[inline]
+    pub fn is_workingset(&self, id: FolioId) -> bool {
+        self.folios.flags[id].has(FolioFlags::WORKINGSET)
+    }
+
     /// Whether a folio belongs to the page cache and not to anonymous memory (`folio_is_file_lru`).
     pub fn is_of_file(&self, id: FolioId) -> bool {
         !self.folios.flags[id].has(FolioFlags::SWAPBACKED)

@@ -6,6 +6,7 @@
 //!            ├─ CPUs ── CPU 0   ▮ database      ▮▮ [kswapd] ▮▮           by task, where several programs run
 //!            │                  ▮ user ▮ fault  ▮▮ reclaim  ▮▮           by what the time went to
 //!            │          CPU 1   ...            ◄── shoot-down: an arrow from the sender to each target
+//!            ├─ Events  ▮ vm.nr_hugepages=2048   ▮ out of memory   ▮ memory stall of database
 //!            ├─ Locks ─ zone->lock, node 0 Normal   long sections by holder; how much held, how many wait
 //!            └─ Series: free pages, pagesets, generations, ...
 //! ```
@@ -14,6 +15,7 @@
 
 mod messages;
 
+use crate::event::told;
 use crate::series::{title_of, unit_of};
 use machine::timeline::{LockCourse, Section, Shootdown, Slice, Window};
 use machine::{Cpu, Time};
@@ -24,6 +26,7 @@ use messages::{
 use mm::Category;
 use prost::Message;
 use sim::outcome::Sample;
+use sim::run_event::RunEvent;
 use sim::timeline::RunTimeline;
 use std::collections::BTreeMap;
 
@@ -40,6 +43,7 @@ const LEAST_SHARE: u64 = 1;
 pub struct Course<'a> {
     pub timeline: &'a RunTimeline,
     pub series: &'a [Sample],
+    pub events: &'a [RunEvent],
 }
 
 /// A trace of courses, each with a title, in this order.
@@ -82,7 +86,7 @@ impl Tracks {
 }
 
 impl Writer {
-    fn course(&mut self, title: String, Course { timeline, series }: Course) {
+    fn course(&mut self, title: String, Course { timeline, series, events }: Course) {
         self.processes += 1;
         let process = ProcessDescriptor { pid: self.processes, process_name: title };
         let run = self.track(TrackDescriptor {
@@ -108,11 +112,13 @@ impl Writer {
         for shootdown in noted.shootdowns() {
             self.shootdown(&tracks, shootdown);
         }
-        let locks = self.child(run, "Locks", 1);
+        let of_events = self.child(run, "Events", 1);
+        self.events(&tracks, of_events, events);
+        let locks = self.child(run, "Locks", 2);
         for (id, course) in noted.locks() {
             self.lock(&tracks, locks, &timeline.locks[id], course);
         }
-        let of_series = self.child(run, "Series", 2);
+        let of_series = self.child(run, "Series", 3);
         self.series(&tracks, of_series, series);
     }
 
@@ -268,6 +274,31 @@ impl Writer {
                 ..TrackEvent::default()
             };
             self.event(tracks.nanoseconds(arrival), EventType::Instant, received);
+        }
+    }
+
+    /// What happened in the window; what begins while something else goes on is on another track.
+    fn events(&mut self, tracks: &Tracks, parent: Track, events: &[RunEvent]) {
+        let Window { from, until, .. } = tracks.window;
+        // Each with the time from which on it is free.
+        let mut lanes: Vec<(Track, Time)> = Vec::new();
+        for event in events {
+            let began = Time::from_seconds(event.seconds);
+            let ended = began + Time::from_seconds(event.took_seconds.unwrap_or_default());
+            if ended < from || began >= until {
+                continue;
+            }
+            let free = lanes.iter().position(|&(_, free_from)| free_from <= began);
+            let lane = free.unwrap_or_else(|| {
+                lanes.push((self.child(parent, "events", lanes.len() as i32), Time::ZERO));
+                lanes.len() - 1
+            });
+            let (track, free_from) = &mut lanes[lane];
+            *free_from = ended;
+            let (what, rest) = told(event);
+            let name = if rest.is_empty() { what } else { format!("{what}: {rest}") };
+            self.begin(*track, tracks.nanoseconds(began.max(from)), &name, Vec::new());
+            self.end(*track, tracks.nanoseconds(ended.min(until)));
         }
     }
 

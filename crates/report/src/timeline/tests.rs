@@ -9,6 +9,7 @@ use mm::Category;
 use prost::Message;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
+use sim::run_event::{FileWrite, Happening, RunEvent};
 use sim::{Run, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,8 @@ fn with_timeline(run: &Run, resolution_ns: u64) -> Outcome {
 }
 
 fn of(outcome: &Outcome) -> Course<'_> {
-    Course { timeline: outcome.timeline.as_ref().unwrap(), series: &outcome.series }
+    let Outcome { timeline, series, events, .. } = outcome;
+    Course { timeline: timeline.as_ref().unwrap(), series, events }
 }
 
 /// What a trace has: process groups, and for each track the name and nanoseconds of its slices, by depth.
@@ -173,4 +175,21 @@ fn gaps_that_are_put_together_are_said() {
 #[test]
 fn an_empty_trace_is_one() {
     assert_eq!(read(&trace([])).processes.len(), 0);
+}
+
+#[test]
+fn events_are_slices_that_do_not_overlap() {
+    let write = |seconds, took_seconds| {
+        let write = FileWrite { file: "vm.nr_hugepages".into(), value: "8".into(), ..FileWrite::default() };
+        RunEvent { seconds, took_seconds, what: Happening::Write(write) }
+    };
+    let mut outcome = with_timeline(&short_run("page_fault1"), 10_000);
+    // Measuring begins after 50 ms. The first ends before, the third has not ended.
+    outcome.events = vec![write(0.01, Some(0.02)), write(0.06, Some(0.04)), write(0.07, None)];
+    let read = read(&trace([("one".to_string(), of(&outcome))]));
+    let slices: Vec<_> =
+        read.slices.values().flatten().filter(|(name, _)| name.starts_with("vm.nr_hugepages=8")).collect();
+    let [whole, cut_off] = slices[..] else { panic!("{slices:?}") };
+    assert_eq!((&*whole.0, whole.1), ("vm.nr_hugepages=8", 40_000_000));
+    assert_eq!((&*cut_off.0, cut_off.1), ("vm.nr_hugepages=8: cut off by the end of the run", 0));
 }

@@ -12,14 +12,15 @@
 
 mod recorded;
 
+use super::events::{CameTo, Events, Moved};
 use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
 use super::own_time::OwnTimes;
 use super::pools::PoolWrites;
 use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
 use super::threads::{Beginnings, Doing, Pids, Process, Role, Running, State, Thread, Writing};
-use super::{Area, HostPrograms, Target};
-use crate::block_io::BlockIo;
+use super::{Area, HostPrograms, Target, Written};
+use crate::block_io::{BlockIo, Filled, await_refault};
 use crate::daemons::Daemons;
 use crate::held_pages::HeldPages;
 use crate::mapping::{bind, map_again, map_apart, pages_of};
@@ -27,6 +28,7 @@ use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::oom::{self, Relief, Shortage};
 use crate::outcome::Outcome;
 use crate::random::Stream;
+use crate::run_event::Killed;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
@@ -36,6 +38,7 @@ use mm::features::sched::SchedFeatures;
 use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
 use mm::numa::placement::TaskId;
 use mm::oom_kill::OomKill;
+use mm::psi::{MemoryStall, Stall};
 use mm::{Category, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -83,11 +86,11 @@ pub(super) struct Host<'s> {
     own_times: OwnTimes,
     /// The memory cgroups by number.
     memcgs: Vec<Memcg>,
-    /// What the operator writes to.
-    writes: Vec<Target<'s>>,
+    /// What the operator writes.
+    writes: Vec<Written<'s>>,
     /// How many of these have begun.
     writes_begun: usize,
-    pools: PoolWrites<'s>,
+    pools: PoolWrites,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
     /// Threads that have something to do.
@@ -99,7 +102,7 @@ pub(super) struct Host<'s> {
     shortage: Shortage,
     /// Whether the OOM killer found no victim.
     out_of_memory: bool,
-    notes: Vec<String>,
+    events: Events,
 }
 
 impl<'s> Host<'s> {
@@ -160,7 +163,7 @@ impl<'s> Host<'s> {
             pause: Time::NEVER,
             shortage: Shortage::default(),
             out_of_memory: false,
-            notes: Vec::new(),
+            events: Events::new(nodes),
         })
     }
 
@@ -176,6 +179,7 @@ impl<'s> Host<'s> {
             system.mm.parts.lrus.flush_stats_periodically(time);
             self.samples.take(system, time, self.reports.transactions(), self.accesses.counted());
             self.own_times.sample(system, time, &self.processes);
+            self.events.look_at_kswapds(system, time);
         }
         if self.running == 0 { self.done_at.clamp(times.start, times.end) } else { time }
     }
@@ -213,6 +217,7 @@ impl<'s> Host<'s> {
         self.reports.start_measuring(system);
         self.pools.start_measuring();
         self.own_times.start_measuring();
+        self.events.start_measuring();
     }
 
     /// Whether it could run so far.
@@ -252,7 +257,7 @@ impl<'s> Host<'s> {
         if self.running == 0 && self.programs.iter().any(|program| program.generator.is_build()) {
             outcome.set(metric::BUILD_TIME, outcome.get(metric::DURATION).unwrap_or_default());
         }
-        outcome.notes.append(&mut self.notes);
+        outcome.events = self.events.into_all(|report| self.reports.name_of(report));
         outcome.notes.extend(cut_off);
         outcome
             .notes
@@ -262,7 +267,6 @@ impl<'s> Host<'s> {
 
     /// Which programs that come to an end have not, by the end of the run.
     fn cut_off(&self) -> impl Iterator<Item = String> {
-        let writes = self.pools.in_progress().map(|file| format!("a write to {file} was cut off"));
         let mut of_program = vec![0; self.programs.len()];
         for thread in self.threads.iter().filter(|thread| thread.is_counted()) {
             of_program[thread.program] += 1;
@@ -289,7 +293,7 @@ impl<'s> Host<'s> {
             1 => Some("1 write had not begun by the end".into()),
             count => Some(format!("{count} writes had not begun by the end")),
         };
-        writes.into_iter().chain(late).chain(programs)
+        late.into_iter().chain(programs)
     }
 
     /// Who pays for what `cpu` does outside flushers.
@@ -338,12 +342,17 @@ impl<'s> Host<'s> {
             let progress = self.act(system, cpu, thread);
             match self.return_to_program(system, cpu, thread, progress) {
                 Ok(Progress::Goes) => {}
-                Ok(Progress::NotYet | Progress::Left) => return,
-                Ok(Progress::Waits(until)) => return self.block(system, cpu, thread, until),
+                Ok(Progress::NotYet) => return,
+                Ok(Progress::Left) => return self.end_stall(system, cpu, thread),
+                Ok(Progress::Waits(until)) => {
+                    self.end_stall(system, cpu, thread);
+                    return self.block(system, cpu, thread, until);
+                }
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
             self.shortage = Shortage::default();
             self.submit_writes(system, cpu);
+            self.end_stall(system, cpu, thread);
             self.migrate_who_wants(system);
             let is_due = system.machine.now(cpu) >= self.limit(cpu);
             if is_due || self.scheduler.current(cpu) != Some(thread) {
@@ -359,6 +368,8 @@ impl<'s> Host<'s> {
             self.kill(system, cpu, &kill);
         }
         self.submit_writes(system, cpu);
+        // Nobody waits for a kernel thread.
+        system.mm.parts.stalls.take(cpu);
     }
 
     /// Submits writes to devices, which take memory if they store in it.
@@ -401,10 +412,33 @@ impl<'s> Host<'s> {
         self.scheduler.pull(system, cpu);
     }
 
+    /// Notes how long a thread has stood still for memory, now that its operation goes on.
+    #[inline]
+    fn end_stall(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let now = system.mm.parts.stalls.take(cpu);
+        if now.is_some() || self.threads[thread].stall.is_some() {
+            let own = &mut self.threads[thread];
+            if let Some(stall) = joined(own.stall.take(), now)
+                // A write of the operator is an event itself.
+                && own.write.is_none()
+            {
+                self.events.stall(self.reports.number(own.program), stall);
+            }
+        }
+    }
+
     /// Handles a failed reclaim for a thread.
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let memcg = self.processes[self.threads[thread].process].memcg;
-        match self.shortage.next(system, cpu, &mut self.io, memcg) {
+        let relief = self.shortage.next(system, cpu, &mut self.io, memcg);
+        if let Relief::Wait(until) = relief {
+            let now = system.machine.now(cpu);
+            let sleeps = until.saturating_sub(now);
+            system.mm.parts.stalls.add(cpu, MemoryStall::DirectReclaim, (now, sleeps));
+        }
+        let own = &mut self.threads[thread];
+        own.stall = joined(own.stall, system.mm.parts.stalls.take(cpu));
+        match relief {
             Relief::Wait(until) => self.block(system, cpu, thread, until),
             Relief::Retry => {}
             Relief::Kill(kill) => self.kill(system, cpu, &kill),
@@ -535,13 +569,16 @@ impl<'s> Host<'s> {
     /// Begins a write to a file of the kernel.
     fn begin_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, number: usize) {
         self.writes_begun = number + 1;
-        let write = match self.writes[number] {
+        let now = system.machine.now(cpu);
+        let Written { file, value, to } = self.writes[number];
+        self.events.begin_write(now, file, value);
+        let write = match to {
             Target::Cgroup { cgroup, file, bytes } => {
                 let mut kernel = system.mm.enter(&mut system.machine, cpu);
                 Ok(Writing::Cgroup(kernel.begin_memcg_write(self.memcgs[cgroup], file, bytes)))
             }
-            Target::Kernel(file, value) => {
-                self.pools.begin(system, file, system.machine.now(cpu));
+            Target::Kernel => {
+                self.pools.begin(system, now);
                 system.mm.begin_write(file, value).map(Writing::Kernel)
             }
         };
@@ -556,45 +593,51 @@ impl<'s> Host<'s> {
         if !system.may_share(cpu) {
             return Progress::NotYet;
         }
-        match self.threads[thread].write.take() {
+        let (began, before) = (system.machine.now(cpu), Moved::by_now(system));
+        let ended = match self.threads[thread].write.take() {
             Some(Writing::Kernel(mut write)) => {
                 if !system.mm.enter(&mut system.machine, cpu).step_write(&mut write) {
                     self.threads[thread].write = Some(Writing::Kernel(write));
+                    None
                 } else {
                     system.look_for_peaks();
-                    let now = system.machine.now(cpu);
-                    if let Some(what) = self.pools.end(system, &write, now) {
-                        self.note_short_write(system, cpu, &what);
-                    }
+                    Some(self.pools.end(system, &write, system.machine.now(cpu)).unwrap_or_default())
                 }
             }
             Some(Writing::Cgroup(write)) => self.step_memcg_write(system, cpu, thread, write),
-            None => {}
+            None => None,
+        };
+        let now = system.machine.now(cpu);
+        self.events.step_write(now - began, before, Moved::by_now(system));
+        if let Some(came_to) = ended {
+            self.events.end_write(Some(now), came_to);
         }
         Progress::Goes
     }
 
-    /// Goes on with a write to a file of a cgroup.
-    fn step_memcg_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, mut write: MemcgWrite) {
-        match system.mm.enter(&mut system.machine, cpu).step_memcg_write(&mut write) {
-            MemcgStep::Done => return,
-            MemcgStep::Again => {}
-            MemcgStep::Short(pages) => {
-                let what = format!(
-                    "memory.reclaim: EAGAIN, {:.1} MiB reclaimed",
-                    self.page_size.mib_of_pages(pages)
-                );
-                return self.note_short_write(system, cpu, &what);
+    /// Goes on with a write to a file of a cgroup. Returns what it came to, if that was all.
+    fn step_memcg_write(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        mut write: MemcgWrite,
+    ) -> Option<CameTo> {
+        let problem = match system.mm.enter(&mut system.machine, cpu).step_memcg_write(&mut write) {
+            MemcgStep::Done => Some(None),
+            MemcgStep::Short => Some(Some("nothing more to reclaim (EAGAIN)")),
+            MemcgStep::Again => None,
+            MemcgStep::Kill(kill) => {
+                self.kill(system, cpu, &kill);
+                None
             }
-            MemcgStep::Kill(kill) => self.kill(system, cpu, &kill),
-        }
-        self.threads[thread].write = Some(Writing::Cgroup(write));
-    }
-
-    /// Notes a write that has not reached what it asked for.
-    fn note_short_write(&mut self, system: &System, cpu: Cpu, what: &str) {
-        let at = system.machine.now(cpu).seconds();
-        self.notes.push(format!("a write that ended at {at:.3} s: {what}"));
+        };
+        let Some(problem) = problem else {
+            self.threads[thread].write = Some(Writing::Cgroup(write));
+            return None;
+        };
+        let (asked, reached) = write.reclaimed().unzip();
+        Some(CameTo { asked, reached, problem })
     }
 
     /// Has the kernel allocate some of the `pages` that a thread needs of it, and notes what is left.
@@ -675,9 +718,15 @@ impl<'s> Host<'s> {
         let Role::Thread(number) = *role else { return Ok(Progress::Goes) };
         let open = self.programs[program].files[file as usize].descriptor(number);
         let reader = (self.processes[process].memcg, open);
-        let latest = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
+        let filled = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
         self.threads[thread].doing = None;
-        Ok(self.threads[thread].reads.add(latest).map_or(Progress::Goes, Progress::Waits))
+        let Some(Filled { at, refault }) = self.threads[thread].reads.add(filled) else {
+            return Ok(Progress::Goes);
+        };
+        if refault {
+            await_refault(system, cpu, at);
+        }
+        Ok(Progress::Waits(at))
     }
 
     /// Overwrites the remaining pages of a file, until the thread has to wait. Memory may run out at any page.
@@ -702,6 +751,7 @@ impl<'s> Host<'s> {
             if let Some(until) = waits {
                 return Ok(Progress::Waits(until));
             }
+            self.end_stall(system, cpu, thread);
         }
         Ok(Progress::Goes)
     }
@@ -734,6 +784,7 @@ impl<'s> Host<'s> {
             if let Some(until) = waits {
                 return Ok(Progress::Waits(until));
             }
+            self.end_stall(system, cpu, thread);
         }
         Ok(Progress::Goes)
     }
@@ -977,12 +1028,13 @@ impl<'s> Host<'s> {
             let pages = self.io.exit(system, cpu, mm);
             self.wake_parent(system, cpu, process);
             let name = self.reports.process_killed(self.processes[process].program);
-            let worst = if mm == kill.chosen.0 { ", the worst" } else { "" };
-            let mib = self.page_size.mib_of_pages(pages);
-            ended.push(format!("a process of {name} ({mib:.1} MiB in memory{worst})"));
+            ended.push(Killed {
+                program: name.into(),
+                mib: self.page_size.mib_of_pages(pages),
+                is_chosen: mm == kill.chosen.0,
+            });
         }
-        let now = system.machine.now(cpu);
-        self.notes.push(oom::note(system, now, kill, &ended));
+        self.events.kill(system.machine.now(cpu), oom::cause(system, kill), ended);
     }
 
     /// Adds what a thread has accessed to the heat map.
@@ -1004,6 +1056,9 @@ impl<'s> Host<'s> {
         }
         system.mm.enter(&mut system.machine, cpu).numa_tick();
         let used = self.use_at_hand(system, cpu, thread);
+        if used.is_ok() {
+            self.end_stall(system, cpu, thread);
+        }
         self.scheduler.tick(system, cpu);
         match used {
             Ok(None) => {}
@@ -1042,6 +1097,14 @@ impl<'s> Host<'s> {
         for task in system.mm.parts.numa.take_wants_to_move() {
             self.scheduler.migrate_preferred(system, task);
         }
+    }
+}
+
+/// Two parts of a stall as one.
+fn joined(earlier: Option<Stall>, later: Option<Stall>) -> Option<Stall> {
+    match (earlier, later) {
+        (Some(earlier), Some(later)) => Some(earlier.and(later)),
+        (stall, None) | (None, stall) => stall,
     }
 }
 

@@ -17,6 +17,7 @@
 //! Left out: nice values and wake-ups between processes.
 
 mod engine;
+mod events;
 mod heat_map;
 mod layout;
 mod own_time;
@@ -248,7 +249,7 @@ impl HostPrograms {
                 let key = format!("events[{at}].milliseconds");
                 return Err(WrongValue::new(key, event.milliseconds, expected));
             }
-            self.target(&event.write)
+            self.written(&event.write)
                 .map_err(|expected| WrongValue::new(format!("events[{at}].write"), &event.write, expected))?;
         }
         for (at, cgroup) in self.cgroups.iter().enumerate() {
@@ -290,12 +291,12 @@ impl HostPrograms {
     }
 
     /// What a write is to; the error is what would be right.
-    fn target<'a>(&self, write: &'a str) -> Result<Target<'a>, String> {
+    fn written<'a>(&self, write: &'a str) -> Result<Written<'a>, String> {
         let (file, value) = parse_write(write)
             .ok_or("FILE=VALUE, such as vm.nr_hugepages=1024 or CGROUP/memory.high=512M")?;
         let Some((name, of_cgroup)) = file.rsplit_once('/').filter(|(_, of)| of.starts_with("memory."))
         else {
-            return Ok(Target::Kernel(file, value));
+            return Ok(Written { file, value, to: Target::Kernel });
         };
         let cgroup = find(&self.cgroups, name)?;
         if self.cgroups[cgroup].per_copy {
@@ -303,28 +304,28 @@ impl HostPrograms {
                 "a file of another cgroup: {name} is one for each copy (per_copy); their parent can be written"
             ));
         }
-        let file = MemcgFile::find(of_cgroup).ok_or_else(|| {
+        let of_cgroup = MemcgFile::find(of_cgroup).ok_or_else(|| {
             format!("one of the files {} of a cgroup", MemcgFile::ALL.map(|(name, _)| name).join(", "))
         })?;
-        let bytes = file.bytes(value).ok_or(file.takes())?;
-        Ok(Target::Cgroup { cgroup, file, bytes })
+        let bytes = of_cgroup.bytes(value).ok_or(of_cgroup.takes())?;
+        Ok(Written { file, value, to: Target::Cgroup { cgroup, file: of_cgroup, bytes } })
     }
 
     /// What the events write to, in a system whose kernel takes it.
-    fn writes(&self, system: &System) -> Result<Vec<Target<'_>>, RunError> {
+    fn writes(&self, system: &System) -> Result<Vec<Written<'_>>, RunError> {
         let wrong = |at: usize, expected: String| {
             let key = format!("workload.events[{at}].write");
             RunError::Demand(WrongValue::new(key, &self.events[at].write, expected))
         };
-        let mut targets = Vec::new();
+        let mut writes = Vec::new();
         for (at, event) in self.events.iter().enumerate() {
-            let target = self.target(&event.write).map_err(|expected| wrong(at, expected))?;
-            if let Target::Kernel(file, value) = target {
+            let written = self.written(&event.write).map_err(|expected| wrong(at, expected))?;
+            if let Written { file, value, to: Target::Kernel } = written {
                 system.mm.check_write(file, value).map_err(|error| wrong(at, error.to_string()))?;
             }
-            targets.push(target);
+            writes.push(written);
         }
-        Ok(targets)
+        Ok(writes)
     }
 
     /// The number of the cgroup `name`; the first has 0.
@@ -428,11 +429,18 @@ pub fn parse_write(text: &str) -> Option<(&str, &str)> {
     (!file.is_empty()).then_some((file, value))
 }
 
-/// What an event writes to.
+/// What an event writes.
 #[derive(Clone, Copy)]
-enum Target<'a> {
-    /// A setting or a file of a pool of huge pages, and the value.
-    Kernel(&'a str, &'a str),
+struct Written<'a> {
+    file: &'a str,
+    value: &'a str,
+    to: Target,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    /// A setting, or a file that does something.
+    Kernel,
     /// A file of a cgroup, which has this number.
     Cgroup { cgroup: usize, file: MemcgFile, bytes: u64 },
 }

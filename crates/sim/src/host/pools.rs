@@ -6,6 +6,7 @@
 //!   echo 8 > demote                                    demoted: demote_time
 //! ```
 
+use super::events::CameTo;
 use crate::outcome::Outcome;
 use crate::{System, metric};
 use machine::Time;
@@ -13,8 +14,7 @@ use mm::Event;
 use mm::write::Write;
 
 /// The write in progress, and what was there when it began.
-struct Before<'s> {
-    file: &'s str,
+struct Before {
     began: Time,
     huge_pages: u64,
     flushes: u64,
@@ -29,12 +29,12 @@ struct Total {
 }
 
 /// Writes to pools since measuring began.
-pub(super) struct PoolWrites<'s> {
+pub(super) struct PoolWrites {
     /// Time in which boot filled pools.
     boot: Time,
     /// Frames of struct pages after boot.
     frames_at_boot: i64,
-    before: Option<Before<'s>>,
+    before: Option<Before>,
     grow: Total,
     shrink: Total,
     demote: Total,
@@ -42,9 +42,9 @@ pub(super) struct PoolWrites<'s> {
     reached: Option<(u64, i64)>,
 }
 
-impl<'s> PoolWrites<'s> {
+impl PoolWrites {
     /// For a system that has just been booted.
-    pub fn new(system: &System) -> PoolWrites<'s> {
+    pub fn new(system: &System) -> PoolWrites {
         PoolWrites {
             boot: system.latest(),
             frames_at_boot: frames(system),
@@ -62,19 +62,14 @@ impl<'s> PoolWrites<'s> {
         self.reached = None;
     }
 
-    /// Notes that a write to `file` begins.
-    pub fn begin(&mut self, system: &System, file: &'s str, now: Time) {
+    /// Notes that a write begins.
+    pub fn begin(&mut self, system: &System, now: Time) {
         let (huge_pages, flushes) = (huge_pages(system), flushes(system));
-        self.before = Some(Before { file, began: now, huge_pages, flushes });
+        self.before = Some(Before { began: now, huge_pages, flushes });
     }
 
-    /// The file of the write in progress, if one is.
-    pub fn in_progress(&self) -> Option<&'s str> {
-        self.before.as_ref().map(|before| before.file)
-    }
-
-    /// Counts the write that ends. Returns what to tell the user of one that has not reached what it asked for.
-    pub fn end(&mut self, system: &System, write: &Write, now: Time) -> Option<String> {
+    /// Counts the write that ends. Returns what it came to, if it was to a pool.
+    pub fn end(&mut self, system: &System, write: &Write, now: Time) -> Option<CameTo> {
         let before = self.before.take()?;
         let outcome = write.outcome()?;
         let is_short = outcome.reached < outcome.wanted;
@@ -95,13 +90,12 @@ impl<'s> PoolWrites<'s> {
             total.time += now - before.began;
             total.flushes += flushes(system) - before.flushes;
         }
-        is_short.then(|| {
-            let why = match write.demotes() {
-                true => "no more free pages, or no memory for their struct pages",
-                false => "no memory for more",
-            };
-            format!("{}: {} asked for, {} reached: {why}", before.file, outcome.wanted, outcome.reached)
-        })
+        let why = match write.demotes() {
+            true => "no more free pages, or no memory for their struct pages",
+            false => "no memory for more",
+        };
+        let (asked, reached) = (Some(outcome.wanted), Some(outcome.reached));
+        Some(CameTo { asked, reached, problem: is_short.then_some(why) })
     }
 
     /// Sets the metrics of pools: of boot, and of writes where there were any.

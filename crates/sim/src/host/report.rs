@@ -172,7 +172,17 @@ impl Reports {
 
     /// The name of a running program.
     pub fn name(&self, program: usize) -> &str {
-        &self.all[self.of_program[program]].name
+        self.name_of(self.number(program))
+    }
+
+    /// The number of its report: copies have one.
+    pub fn number(&self, program: usize) -> usize {
+        self.of_program[program]
+    }
+
+    /// The name of whom a report is about.
+    pub fn name_of(&self, report: usize) -> &str {
+        &self.all[report].name
     }
 
     /// Transactions of all programs.

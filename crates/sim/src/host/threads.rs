@@ -14,6 +14,7 @@ use mm::address_space::{MmId, Vpn};
 use mm::memcontrol::{Memcg, MemcgWrite};
 use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
+use mm::psi::Stall;
 use mm::readahead::OpenFileId;
 use mm::write::Write;
 use mm::writeback::Dirtier;
@@ -95,6 +96,8 @@ pub(super) struct Thread {
     /// The lowest page of its stack, if it has one.
     pub stack: Option<Vpn>,
     pub dirtier: Dirtier,
+    /// What it has stood still for memory in an operation that has not gone on yet.
+    pub stall: Option<Stall>,
     pub transaction_start: Time,
 }
 
@@ -117,6 +120,7 @@ impl Thread {
             kernel_pages: Vec::new(),
             stack: None,
             dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
+            stall: None,
             transaction_start: start,
         }
     }

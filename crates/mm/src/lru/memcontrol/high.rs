@@ -16,6 +16,7 @@ use super::{Memcg, Memcgs};
 use crate::jiffies::TICK_NS;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::vmscan::policy::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
+use crate::psi::MemoryStall;
 use machine::{Cpu, Time};
 
 impl Memcgs {
@@ -45,7 +46,10 @@ impl Kernel<'_> {
     pub fn return_over_high(&mut self, memcg: Memcg) -> Time {
         self.handle_over_high(memcg);
         let jiffies = std::mem::take(&mut self.parts.lrus.memcgs.over_high[self.on.cpu.index()].sleep);
-        Time::from_nanoseconds(jiffies * TICK_NS)
+        let sleep = Time::from_nanoseconds(jiffies * TICK_NS);
+        let now = self.on.machine.now(self.on.cpu);
+        self.parts.stalls.add(self.on.cpu, MemoryStall::MemoryHigh, (now, sleep));
+        sleep
     }
 
     /// Reclaims what the task has been charged over memory.high, and notes how long it has to sleep
@@ -80,7 +84,9 @@ impl Kernel<'_> {
         let mut reclaimed = 0;
         for group in groups.into_iter().filter(|&group| group != Memcg::ROOT) {
             if self.parts.lrus.memcgs.get(group).is_over_high() {
-                reclaimed += self.try_to_free_mem_cgroup_pages(group, pages);
+                reclaimed += self.stands_still(MemoryStall::MemoryHigh, |kernel| {
+                    kernel.try_to_free_mem_cgroup_pages(group, pages)
+                });
             }
         }
         reclaimed

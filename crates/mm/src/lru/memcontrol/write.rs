@@ -87,10 +87,17 @@ pub struct MemcgWrite {
 pub enum MemcgStep {
     Again,
     Done,
-    /// `memory.reclaim` has reclaimed only so many pages (EAGAIN).
-    Short(u64),
+    /// `memory.reclaim` has found nothing more to reclaim (EAGAIN).
+    Short,
     /// `memory.max` is below what can be reclaimed: these processes are killed. The write goes on.
     Kill(OomKill),
+}
+
+impl MemcgWrite {
+    /// The pages that `memory.reclaim` is asked for, and those that it has reclaimed; `None` for other files.
+    pub fn reclaimed(&self) -> Option<(u64, u64)> {
+        (self.file == MemcgFile::Reclaim).then_some((self.pages, self.reclaimed))
+    }
 }
 
 impl Kernel<'_> {
@@ -155,7 +162,7 @@ impl Kernel<'_> {
         write.reclaimed += reclaimed;
         if reclaimed == 0 {
             if write.retries == 0 {
-                return MemcgStep::Short(write.reclaimed);
+                return MemcgStep::Short;
             }
             write.retries -= 1;
         }

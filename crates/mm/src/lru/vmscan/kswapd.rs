@@ -19,6 +19,7 @@ use crate::allocator::memory_map::ZoneType;
 use crate::allocator::watermark::{Mark, Reserves};
 use crate::counters::Event;
 use crate::kernel::Kernel;
+use crate::lru::Lrus;
 use crate::lru::memcontrol::Memcg;
 use machine::Node;
 
@@ -65,8 +66,7 @@ impl Kernel<'_> {
 
     /// Like `wake_all_kswapds`, but for one node (`wakeup_kswapd`).
     pub(crate) fn wake_kswapd(&mut self, node: Node, order: u8, highest: ZoneType, direct: bool) {
-        let hopeless = is_hopeless(self.parts.lrus.kswapds[node.index()].failures);
-        if hopeless
+        if self.parts.lrus.has_kswapd_given_up(node)
             || self.is_balanced(node, order, highest) && self.parts.allocator.boosts(node, highest).is_empty()
         {
             if !direct {
@@ -104,6 +104,14 @@ impl Kernel<'_> {
         // A node without such a zone has nothing to reclaim.
         zones.peek().is_none()
             || zones.any(|zone| zone.is_above(f, mark, order, highest, Reserves::default()))
+    }
+}
+
+impl Lrus {
+    /// Whether the kswapd of a node has reclaimed nothing so often that it sleeps until direct reclaim has reclaimed something
+    /// (`kswapd_failures`).
+    pub fn has_kswapd_given_up(&self, node: Node) -> bool {
+        is_hopeless(self.kswapds[node.index()].failures)
     }
 }
 
