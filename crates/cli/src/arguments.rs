@@ -11,6 +11,7 @@ use lab::experiment::varied::{FEATURES, OWN_KEYS, with_features};
 use lab::published::{Publication, present_id};
 use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
+use mm::file_name::short;
 use mm::{Mechanism, Series};
 use sim::host::HostEvent;
 use sim::metric::Metric;
@@ -261,7 +262,7 @@ pub struct SystemArguments {
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (key, value) =
         text.split_once('=').ok_or("expected KEY=VALUE, for example vm.percpu_pagelist_high_fraction=8")?;
-    Ok((key.trim().to_string(), value.trim().to_string()))
+    Ok((short(key.trim()).into_owned(), value.trim().to_string()))
 }
 
 impl SystemArguments {
@@ -296,8 +297,8 @@ impl SystemArguments {
 /// Writes to files in /proc/sys and /sys, and injected allocation failures.
 #[derive(Args)]
 struct WriteArguments {
-    /// Let an operator write to a file in /proc/sys or /sys, such as vm.nr_hugepages=1024; may be given
-    /// several times, in order; replaces the scenario's writes, and begins when they would, or when measuring does
+    /// Let an operator write to a file in /proc/sys or /sys, such as vm.nr_hugepages=1024 or
+    /// /proc/sys/vm/drop_caches=3; may be given several times, in order; replaces the scenario's writes, and begins when they would, or when measuring does
     #[arg(long = "write", value_name = "FILE=VALUE", value_parser = parse_write)]
     writes: Vec<String>,
 
@@ -313,7 +314,8 @@ struct WriteArguments {
 
 fn parse_write(text: &str) -> Result<String, String> {
     let expected = "expected FILE=VALUE, for example vm.nr_hugepages=1024";
-    sim::host::parse_write(text).map(|_| text.to_string()).ok_or(expected.into())
+    let (file, value) = sim::host::parse_write(text).ok_or(expected)?;
+    Ok(format!("{}={value}", short(file)))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

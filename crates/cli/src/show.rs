@@ -17,6 +17,7 @@ use crate::this_machine;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE, load_machine, machine_names, machine_text};
 use mm::features::by_name::Feature;
+use mm::file_name::short;
 use mm::series::{RELEASES, Series, Variant};
 use mm::sysctl::meant;
 use std::fs;
@@ -51,7 +52,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         (Scenario::text(name)?, None)
     } else if machine_names().any(|known| known == name) {
         (machine_text(name)?, None)
-    } else if let Some(setting) = mm::SETTINGS.iter().find(|setting| setting.name == name) {
+    } else if let Some(setting) = mm::SETTINGS.iter().find(|setting| setting.name == short(name)) {
         (setting_text(setting), None)
     } else if let Some(text) = feature_text(name).or_else(|| kernel(name)) {
         (text, None)

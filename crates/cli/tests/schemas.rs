@@ -73,10 +73,11 @@ fn results_list() {
 }
 
 #[test]
-fn run_with_notes() {
+fn run_with_events() {
     let document = conforms("run", &["run", "pool.toml", "--write", "vm.nr_hugepages=1000000", "--json"]);
-    let note = document["runs"][0]["notes"][0].as_str().unwrap();
-    assert!(note.contains(" s: vm.nr_hugepages: 1000000 asked for, "), "{note}");
+    let event = &document["runs"][0]["events"][0];
+    assert_eq!(event["what"]["write"]["asked"], 1_000_000);
+    assert!(event["took_seconds"].as_f64() > Some(0.0), "{event}");
 }
 
 #[test]

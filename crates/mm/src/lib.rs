@@ -24,6 +24,7 @@ pub mod allocator;
 pub mod counters;
 pub mod decisions;
 pub mod features;
+pub mod file_name;
 pub mod hugetlb;
 pub mod jiffies;
 pub mod kernel;

@@ -18,6 +18,7 @@ mod values;
 
 use crate::address_space::huge_memory::features::ThpFiles;
 use crate::address_space::huge_memory::settings::{Mode, ThpSettings};
+use crate::file_name::{TRIGGERS, is_trigger, short};
 use crate::series::Known;
 use machine::{PageSize, WrongValue};
 use strsim::jaro_winkler;
@@ -471,6 +472,14 @@ pub enum SettingError {
         /// What was asked for.
         name: String,
     },
+    /// A write to the file does something, and nothing stays set.
+    #[error(
+        "{name}: no setting, but a file that does something when it is written: --write and [[workload.events]] take it"
+    )]
+    Trigger {
+        /// What was asked for.
+        name: String,
+    },
     /// It can be read only.
     #[error("{name}: permission denied (EACCES): it can be read only")]
     ReadOnly {
@@ -512,7 +521,17 @@ fn sizes(page_size: PageSize) -> String {
 const PROPOSED: usize = 3;
 
 /// The settings whose names are most like one that is none of them, which may lack its directory.
-pub(crate) fn most_like_setting(name: &str) -> String {
+fn most_like_setting(name: &str) -> String {
+    most_like_of(name, SETTINGS.iter().map(|setting| setting.name))
+}
+
+/// The files that can be written whose names are most like one that is none of them.
+pub(crate) fn most_like_file(name: &str) -> String {
+    most_like_of(name, TRIGGERS.into_iter().chain(SETTINGS.iter().map(|setting| setting.name)))
+}
+
+fn most_like_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let name = &*short(name);
     let directory = &name[..name.len() - file(name).len()];
     let lacks_directory =
         directory.is_empty() || !SETTINGS.iter().any(|setting| setting.name.starts_with(directory));
@@ -521,7 +540,7 @@ pub(crate) fn most_like_setting(name: &str) -> String {
         whole if lacks_directory => whole.max(jaro_winkler(name, file(other))),
         whole => whole,
     };
-    first_by(likeness, SETTINGS.iter().map(|setting| setting.name))
+    first_by(likeness, names)
 }
 
 /// A name without its first directory.
@@ -554,7 +573,11 @@ impl Settings {
     /// Sets `name` to `value` as written to the file under /proc/sys; on error nothing changes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
-            return Err(SettingError::Unknown { name: name.into() });
+            let name = name.to_string();
+            return Err(match is_trigger(&short(&name)) {
+                true => SettingError::Trigger { name },
+                false => SettingError::Unknown { name },
+            });
         };
         let page_size = self.page_size();
         if !setting.exists(page_size) {

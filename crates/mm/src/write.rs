@@ -11,15 +11,12 @@
 //! that does not fit with EINVAL; a sysfs file takes a single number and rejects one that does not fit with ERANGE.
 
 use crate::allocator::compaction::CompactNodes;
-use crate::hugetlb::write::{PoolFile, PoolWrite, VM_FILES, WriteOutcome};
+use crate::hugetlb::write::{PoolFile, PoolWrite, WriteOutcome};
 use crate::kernel::{Kernel, MemoryManager};
 use crate::page_cache::drop_caches::{self, DropCaches};
-use crate::sysctl::{SettingError, most_like_setting};
+use crate::sysctl::{SettingError, most_like_file};
 use machine::Node;
 use thiserror::Error;
-
-/// Files that do something when they are written, besides those of pools.
-const TRIGGERS: [&str; 2] = ["vm.compact_memory", "vm.drop_caches"];
 
 /// Why a write is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -107,12 +104,7 @@ fn not_set(file: &str, error: SettingError) -> WriteError {
     match error {
         SettingError::Unknown { .. } => WriteError::NoFile {
             file: file.into(),
-            remedy: format!(
-                "{}, {}; or a setting, most like it {}",
-                VM_FILES.join(", "),
-                TRIGGERS.join(", "),
-                most_like_setting(file)
-            ),
+            remedy: format!("most like it: {}", most_like_file(file)),
         },
         error => error.into(),
     }

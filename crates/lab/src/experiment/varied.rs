@@ -13,6 +13,7 @@ use crate::scenario::{Scenario, ScenarioError};
 use machine::{Profile, WrongValue};
 use mm::SETTINGS;
 use mm::features::by_name::Feature;
+use mm::file_name::short;
 use mm::sysctl::meant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,7 +96,7 @@ impl Varied {
         };
         let (key, values) =
             text.split_once('=').ok_or_else(|| wrong("KEY=V1,V2,..., for example vm.swappiness=60,0,200"))?;
-        let key = key.trim();
+        let key = &*short(key.trim());
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
         if values.iter().any(|value| value.is_empty()) {
             return Err(wrong("a value before and after each comma"));

@@ -15,6 +15,7 @@
 use super::SweepError;
 use machine::PageSize;
 use mm::SETTINGS;
+use mm::file_name::short;
 use mm::sysctl::{Kind, Scale, Setting};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -68,7 +69,7 @@ impl Axis {
         let (key, spec) = text
             .split_once('=')
             .ok_or_else(|| SweepError::Space { text: text.into(), expected: expected.into() })?;
-        Axis::of(key.trim(), spec.trim())
+        Axis::of(&short(key.trim()), spec.trim())
     }
 
     /// The axis of a key with this specification.

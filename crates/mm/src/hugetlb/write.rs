@@ -19,8 +19,7 @@ use crate::write::{WriteError, number};
 use machine::Node;
 
 /// Files of the default size.
-pub(crate) const VM_FILES: [&str; 3] =
-    ["vm.nr_hugepages", "vm.nr_hugepages_mempolicy", "vm.nr_overcommit_hugepages"];
+const VM_FILES: [&str; 3] = ["vm.nr_hugepages", "vm.nr_hugepages_mempolicy", "vm.nr_overcommit_hugepages"];
 
 /// What a number in these files is.
 const TAKES: &str = "a number of pages, 0 and more";

@@ -260,7 +260,7 @@ impl HostPrograms {
             }
             if let Some(parent) = &cgroup.parent {
                 let wrong = |expected| WrongValue::new(format!("cgroups[{at}].parent"), parent, expected);
-                let parent = find(earlier, parent).map_err(wrong)?;
+                let parent = find(earlier, "above it", parent).map_err(wrong)?;
                 if earlier[parent].per_copy {
                     return Err(wrong("a cgroup that is not one for each copy".into()));
                 }
@@ -298,7 +298,7 @@ impl HostPrograms {
         else {
             return Ok(Written { file, value, to: Target::Kernel });
         };
-        let cgroup = find(&self.cgroups, name)?;
+        let cgroup = find(&self.cgroups, OF_THE_SCENARIO, name)?;
         if self.cgroups[cgroup].per_copy {
             return Err(format!(
                 "a file of another cgroup: {name} is one for each copy (per_copy); their parent can be written"
@@ -319,7 +319,8 @@ impl HostPrograms {
         };
         let mut writes = Vec::new();
         for (at, event) in self.events.iter().enumerate() {
-            let written = self.written(&event.write).map_err(|expected| wrong(at, expected))?;
+            let written =
+                self.written(&event.write).map_err(|expected| wrong(at, format!("it takes {expected}")))?;
             if let Written { file, value, to: Target::Kernel } = written {
                 system.mm.check_write(file, value).map_err(|error| wrong(at, error.to_string()))?;
             }
@@ -408,11 +409,13 @@ impl HostProgram {
 
     fn check_cgroups(&self, there: &[Cgroup]) -> Result<(), WrongValue> {
         if let Some(cgroup) = &self.cgroup {
-            find(there, cgroup).map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
+            find(there, OF_THE_SCENARIO, cgroup)
+                .map_err(|expected| WrongValue::new("cgroup", cgroup, expected))?;
         }
         for (at, cgroup) in self.cgroups.iter().enumerate() {
             let key = format!("cgroups[{at}]");
-            find(there, cgroup).map_err(|expected| WrongValue::new(key, cgroup, expected))?;
+            find(there, OF_THE_SCENARIO, cgroup)
+                .map_err(|expected| WrongValue::new(key, cgroup, expected))?;
         }
         if self.cgroup.is_some() && !self.cgroups.is_empty() {
             let value = format!("{:?}", self.cgroups);
@@ -428,6 +431,9 @@ pub fn parse_write(text: &str) -> Option<(&str, &str)> {
     let (file, value) = (file.trim(), value.trim());
     (!file.is_empty()).then_some((file, value))
 }
+
+/// Which cgroups a program or a write may name.
+const OF_THE_SCENARIO: &str = "of the scenario";
 
 /// What an event writes.
 #[derive(Clone, Copy)]
@@ -445,13 +451,13 @@ enum Target {
     Cgroup { cgroup: usize, file: MemcgFile, bytes: u64 },
 }
 
-/// The number of the cgroup `name`; the error is what would be right.
-fn find(cgroups: &[Cgroup], name: &str) -> Result<usize, String> {
+/// The number of the cgroup `name` of those of the scenario, or of those above a place in it; the error is what would be right.
+fn find(cgroups: &[Cgroup], which: &str, name: &str) -> Result<usize, String> {
     let names: Vec<&str> = cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
     match names.iter().position(|known| *known == name) {
         Some(number) => Ok(number),
-        None if names.is_empty() => Err("a cgroup of `cgroups` above it, which has none yet".into()),
-        None => Err(format!("one of the cgroups above it: {}", names.join(", "))),
+        None if names.is_empty() => Err(format!("a cgroup {which}, which has none")),
+        None => Err(format!("one of the cgroups {which}: {}", names.join(", "))),
     }
 }
 

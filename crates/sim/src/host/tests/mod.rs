@@ -327,7 +327,7 @@ fn writes_to_files_of_cgroups_are_checked() {
     };
     assert_eq!(refused("a/memory.high=max"), Ok(()));
     for (write, expected) in [
-        ("b/memory.high=1M", "one of the cgroups above it: a"),
+        ("b/memory.high=1M", "one of the cgroups of the scenario: a"),
         ("a/memory.current=1M", "memory.reclaim"),
         ("a/memory.reclaim=max", "512M"),
         ("a/memory.max=lots", "512M"),

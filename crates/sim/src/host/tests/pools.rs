@@ -137,7 +137,7 @@ fn what_the_kernel_refuses_ends_the_run() {
         ("hugepages-2048kB/nr_hugepages=99999999999999999999", "ERANGE"),
         ("hugepages-64kB/nr_hugepages=1", "ENOENT"),
         ("node7/hugepages-2048kB/nr_hugepages=1", "ENOENT"),
-        ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): vm.nr_hugepages, "),
+        ("vm.nr_hugepagez=1", "no such file or directory (ENOENT): most like it: vm.nr_hugepages, "),
     ] {
         let writes = ["vm.nr_hugepages=1", write];
         let error =
