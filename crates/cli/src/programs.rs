@@ -1,23 +1,68 @@
-//! What each program of a run did, and where its CPU time went.
+//! What each program of a run did, where its CPU time went, and what its threads waited for.
 //!
 //! ```text
 //!   mainline-6.18, seed 1    transactions  1/s  p50 (us)  p99 (us)  ...  CPU (s)  of it
 //!   build                             812  406     2.1 k     9.0 k         3.91  program 61 %, page_fault 22 %, zone_lock_wait 9 %
 //!   database                        51 k   26 k      30       190          1.20  program 80 %, file_read 12 %
 //!   [kswapd]                            0    0         -         -         0.11  reclaim 97 %
+//!
+//!   mainline-6.18, seed 1    waited for (s): run_queue   device   direct_reclaim
+//!   build                                         1.2     0.30             0.02
 //! ```
 
 use crate::number::number;
 use crate::table::Grid;
 use lab::results::Record;
 use sim::outcome::ProgramOutcome;
+use std::collections::BTreeMap;
 
 /// So many causes are shown, those that took most time.
 const CAUSES: usize = 4;
 
-/// A table for each record that has programs.
-pub fn programs(records: &[Record]) -> String {
-    records.iter().filter(|record| !record.programs.is_empty()).map(table).collect()
+/// Tables for each record that has programs; with `all`, how long each delay and each call took too.
+pub fn programs(records: &[Record], all: bool) -> String {
+    let tables = |record: &Record| {
+        let durations = if all { durations(record) } else { None };
+        let more = delays(record).into_iter().chain(durations);
+        let more: String = more.map(|grid| format!("\n\n{}", grid.render())).collect();
+        table(record) + &more
+    };
+    records.iter().filter(|record| !record.programs.is_empty()).map(tables).collect()
+}
+
+/// What the threads of each program waited for, in seconds; the causes that took most first.
+fn delays(record: &Record) -> Option<Grid> {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for (cause, delay) in record.programs.iter().flat_map(|program| &program.delays) {
+        *sums.entry(cause).or_default() += delay.seconds;
+    }
+    let mut causes: Vec<(&str, f64)> = sums.into_iter().collect();
+    causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let title = format!("{}, seed {}, waited (s)", record.run.variant, record.run.seed);
+    let header: Vec<&str> = [&*title].into_iter().chain(causes.iter().map(|(cause, _)| *cause)).collect();
+    let mut grid = Grid::new(&header);
+    for program in record.programs.iter().filter(|program| !program.delays.is_empty()) {
+        let waited =
+            |&(cause, _): &(&str, f64)| program.delays.get(cause).map_or("-".into(), |of| number(of.seconds));
+        grid.row([program.name.clone()].into_iter().chain(causes.iter().map(waited)));
+    }
+    (!grid.rows.is_empty()).then_some(grid)
+}
+
+/// How long each call and each delay of each program took.
+fn durations(record: &Record) -> Option<Grid> {
+    let title = format!("{}, seed {}", record.run.variant, record.run.seed);
+    let header = [&*title, "", "count", "sum (s)", "p50 (us)", "p99 (us)", "p99.9 (us)", "max (us)"];
+    let mut grid = Grid { more_labels: 1, words: vec![1], ..Grid::new(&header) };
+    for program in &record.programs {
+        for (what, of) in program.calls.iter().chain(&program.delays) {
+            let quantile = |name: &str| of.latency_us.get(name).copied().map_or("-".into(), number);
+            let quantiles = ["p50", "p99", "p99.9", "max"].map(quantile);
+            let sums = [number(of.count as f64), number(of.seconds)];
+            grid.row([program.name.clone(), what.clone()].into_iter().chain(sums).chain(quantiles));
+        }
+    }
+    (!grid.rows.is_empty()).then_some(grid)
 }
 
 fn table(record: &Record) -> String {

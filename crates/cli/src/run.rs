@@ -53,7 +53,7 @@ pub struct Arguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
 
-    /// Show the metrics that are 0 too
+    /// Show the metrics that are 0 too, and how long what programs waited for took each time
     #[arg(long)]
     all: bool,
 
@@ -151,7 +151,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
             cpu_time(&records, BAR).map_or(String::new(), |grid| format!("\n\n{}", grid.render())),
             notes::of_runs(&records),
             nothing_done(&records),
-            programs(&records),
+            programs(&records, arguments.all),
             events(&records),
             tables(&records),
             heat_maps(&records),

@@ -18,6 +18,7 @@ use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::MemoryRange;
 use crate::counters::Counters;
 use crate::decisions::Decisions;
+use crate::delayacct::{Cause, Delays};
 use crate::features::Features;
 use crate::hugetlb::HugetlbPools;
 use crate::latency::Latencies;
@@ -25,7 +26,6 @@ use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::on_cpu::OnCpu;
 use crate::page_cache::PageCache;
-use crate::psi::MemoryStalls;
 use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
 use crate::zswap::Zswap;
@@ -60,8 +60,8 @@ pub struct Parts {
     /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
     pub numa: NumaBalancing,
-    /// How long tasks stand still for memory.
-    pub stalls: MemoryStalls,
+    /// How long tasks did not go on.
+    pub delays: Delays,
 }
 
 /// The kernel, entered on one CPU.
@@ -163,5 +163,14 @@ impl Kernel<'_> {
     #[inline]
     pub(crate) fn on_cpu(&mut self, cpu: Cpu) -> Kernel<'_> {
         Kernel { parts: self.parts, on: self.on.another(cpu) }
+    }
+
+    /// Does work that delays the task on the CPU.
+    pub(crate) fn delays_task<T>(&mut self, cause: Cause, work: impl FnOnce(&mut Self) -> T) -> T {
+        let began = self.on.machine.now(self.on.cpu);
+        let result = work(self);
+        let took = self.on.machine.now(self.on.cpu) - began;
+        self.parts.delays.add(self.on.cpu, cause, (began, took));
+        result
     }
 }

@@ -14,13 +14,13 @@ use crate::allocator::fault_injection::Injection;
 use crate::allocator::memory_map::MemoryRange;
 use crate::allocator::page::Geometry;
 use crate::decisions::Decisions;
+use crate::delayacct::Delays;
 use crate::features::Features;
 use crate::hugetlb::HugetlbPools;
 use crate::kernel::Parts;
 use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::page_cache::PageCache;
-use crate::psi::MemoryStalls;
 use crate::swapfile::Swap;
 use crate::sysctl::Settings;
 use crate::zswap::Zswap;
@@ -57,7 +57,7 @@ impl Parts {
             swap: Swap::new(geometry.page_size),
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             numa: NumaBalancing::new(topology),
-            stalls: MemoryStalls::new(topology.cpus()),
+            delays: Delays::new(topology.cpus()),
         };
         parts.allocator.set_free_high_batch(features, &decisions.pcp, topology);
         parts.configure(features, decisions, settings);

@@ -3,10 +3,10 @@
 //! ```text
 //!   vm.nr_hugepages=2048      470 of 2048 pages, no memory for more, 54 MiB migrated
 //!   out of memory             a memory.max of 64.0 MiB and nothing to reclaim; killed: ...
-//!   memory stall of service   refault 0.0120 s, direct reclaim 0.0020 s
+//!   memory stall of service   refault 12 ms, direct_reclaim 2 ms
 //! ```
 
-use crate::number::memory;
+use crate::number::{memory, time};
 use sim::run_event::{CUT_OFF, FileWrite, Happening, RunEvent};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,16 @@ pub fn told(event: &RunEvent) -> (String, String) {
             (format!("{}={}", write.file, write.value), came_to(write, has_ended))
         }
         Happening::MemoryStall { program, causes } => (format!("memory stall of {program}"), why(causes)),
+        Happening::SlowestTransaction { program, queued_seconds, delays } => {
+            let on_cpu =
+                event.took_seconds.unwrap_or_default() - queued_seconds - delays.values().sum::<f64>();
+            let rest = [("on a CPU".to_string(), on_cpu), ("queued".to_string(), *queued_seconds)];
+            let rest = rest.into_iter().filter(|&(_, time)| time > 0.0);
+            (
+                format!("slowest transaction of {program}"),
+                why(&delays.clone().into_iter().chain(rest).collect()),
+            )
+        }
         Happening::OomKill { .. } | Happening::KswapdGaveUp { .. } => event.note().unwrap_or_default(),
     }
 }
@@ -32,21 +42,21 @@ fn came_to(write: &FileWrite, has_ended: bool) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The causes of a stall, the longest first; how long each of them was if there are several.
+/// The least part of a wait that is told.
+const LEAST_PART: f64 = 0.01;
+
+/// The causes of a wait, the longest first; how long each of them was if there are several.
 fn why(causes: &BTreeMap<String, f64>) -> String {
     let mut causes: Vec<(&str, f64)> = causes.iter().map(|(cause, &time)| (&**cause, time)).collect();
+    let whole: f64 = causes.iter().map(|(_, time)| time).sum();
+    causes.retain(|(_, time)| *time >= LEAST_PART * whole);
     causes.sort_by(|a, b| b.1.total_cmp(&a.1));
     match &*causes {
         [(cause, _)] => cause.to_string(),
         _ => causes
             .iter()
-            .map(|(cause, time)| format!("{cause} {} s", seconds(*time)))
+            .map(|(cause, took)| format!("{cause} {}", time(*took)))
             .collect::<Vec<_>>()
             .join(", "),
     }
-}
-
-/// Seconds to the millisecond, or to a tenth of it where they are few.
-pub fn seconds(time: f64) -> String {
-    if time < 0.0995 { format!("{time:.4}") } else { format!("{time:.3}") }
 }

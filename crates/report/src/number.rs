@@ -73,6 +73,11 @@ pub fn memory(bytes: f64) -> String {
     on_ladder(bytes / 1024.0, MEMORY, 0)
 }
 
+/// A time in the unit that reads best.
+pub fn time(seconds: f64) -> String {
+    on_ladder(seconds * 1e3, TIME, 2)
+}
+
 /// A metric's name in tables, with its unit where [`quantity`] prints none and the name does not say it.
 pub fn title(metric: &Metric) -> String {
     match has_unit(metric) || metric.label.contains(metric.unit) {

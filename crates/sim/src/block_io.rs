@@ -18,12 +18,12 @@ use machine::storage::{Device, DeviceFigures, Direction, Service};
 use machine::{Cpu, PageSize, Profile, Time};
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
+use mm::delayacct::Cause;
 use mm::filemap::Read;
 use mm::folio::FolioId;
 use mm::memcontrol::Memcg;
 use mm::memory::Touch;
 use mm::prefetch::Foresight;
-use mm::psi::MemoryStall;
 use mm::readahead::OpenFileId;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -54,7 +54,7 @@ pub(crate) struct ReadsInFlight {
     /// How many there may be.
     most: usize,
     /// When they complete, earliest first.
-    completions: BinaryHeap<Reverse<Filled>>,
+    completions: BinaryHeap<Reverse<Wait>>,
 }
 
 impl ReadsInFlight {
@@ -62,13 +62,10 @@ impl ReadsInFlight {
         ReadsInFlight { most, completions: BinaryHeap::new() }
     }
 
-    /// Adds a call, which has completed if it is filled at `Time::ZERO`. Returns what the thread waits for; it
-    /// goes on as long as it may have more in flight.
-    pub fn add(&mut self, call: Filled) -> Option<Filled> {
-        if call.at == Time::ZERO {
-            return None;
-        }
-        self.completions.push(Reverse(call));
+    /// Adds a call that completes then, or has completed if it is `None`. Returns what the thread waits for; it goes on as long as it may
+    /// have more in flight.
+    pub fn add(&mut self, call: Option<Wait>) -> Option<Wait> {
+        self.completions.push(Reverse(call?));
         if self.completions.len() < self.most {
             return None;
         }
@@ -76,17 +73,32 @@ impl ReadsInFlight {
     }
 }
 
-/// When the last page of a read call is filled, and whether it had been evicted shortly before.
+/// What a thread waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Filled {
-    pub at: Time,
-    pub refault: bool,
+pub(crate) struct Wait {
+    pub until: Time,
+    /// Why it does not go on; absent if it does not want to.
+    pub cause: Option<Cause>,
 }
 
-/// Notes that the task on a CPU waits for a folio that had been evicted shortly before.
-pub(crate) fn await_refault(system: &mut System, cpu: Cpu, until: Time) {
-    let now = system.machine.now(cpu);
-    system.mm.parts.stalls.add(cpu, MemoryStall::Refault, (now, until.saturating_sub(now)));
+impl Wait {
+    pub fn new(cause: Cause, until: Time) -> Wait {
+        Wait { until, cause: Some(cause) }
+    }
+
+    /// A wait for a folio that is being read.
+    fn for_folio(system: &System, id: FolioId, until: Time) -> Wait {
+        let refault = system.mm.parts.lrus.is_workingset(id);
+        Wait::new(if refault { Cause::Refault } else { Cause::Device }, until)
+    }
+
+    /// Notes for the task on a CPU, which goes to sleep now, how long that is.
+    pub fn delay(self, system: &mut System, cpu: Cpu) {
+        let now = system.machine.now(cpu);
+        if let Some(cause) = self.cause {
+            system.mm.parts.delays.add(cpu, cause, (now, self.until.saturating_sub(now)));
+        }
+    }
 }
 
 /// The devices of a machine's files and swap, with what they are doing.
@@ -256,9 +268,8 @@ impl BlockIo {
         let mut completions: Vec<Time> = in_flight.map(|&(_, completion)| completion).collect();
         if let Some(freed) = completions.len().checked_sub(most) {
             completions.sort_unstable();
-            let sleeps = completions[freed] - now;
+            Wait::new(Cause::DirectReclaim, completions[freed]).delay(system, cpu);
             system.machine.idle_until(cpu, completions[freed]);
-            system.mm.parts.stalls.add(cpu, MemoryStall::DirectReclaim, (now, sleeps));
         }
     }
 
@@ -322,28 +333,27 @@ impl BlockIo {
     }
 
     /// Makes a read call of a task in `memcg`: copies cached pages and submits reads for missing ones. `parts` is the range in
-    /// pages of 4 KiB. Returns when the last page is filled; at `Time::ZERO` if all were cached.
+    /// pages of 4 KiB. Returns the wait for the last page; `None` if all were cached.
     pub fn read(
         &mut self,
         system: &mut System,
         cpu: Cpu,
         (memcg, open): (Memcg, OpenFileId),
         parts: Range<u64>,
-    ) -> Result<Filled, OutOfMemory> {
+    ) -> Result<Option<Wait>, OutOfMemory> {
         let costs = self.costs;
         let pages = self.page_size.pages_of_parts(parts.clone());
         let count = (pages.end - pages.start) as u32;
         let mut request = system.mm.parts.page_cache.begin_read(memcg, open, pages.start as u32, count);
         let mut begin = parts.start;
-        let mut latest = Filled::default();
+        let mut latest = None;
         let mut previous = None;
         system.machine.charge(cpu, Category::FileRead, costs.file_read_call);
         while let Some(read) = system.mm.enter(&mut system.machine, cpu).read_next(&mut request)? {
             self.submit_reads(system, cpu);
             let (Read::Hit(id) | Read::Miss(id)) = read;
             if system.mm.parts.lrus.is_locked(id) {
-                let at = self.filled_at[id.index()];
-                latest = latest.max(Filled { at, refault: system.mm.parts.lrus.is_workingset(id) });
+                latest = latest.max(Some(Wait::for_folio(system, id, self.filled_at[id.index()])));
             }
             // Of the first and the last page, only the requested part is copied.
             let end = parts.end.min((begin / self.page_size.parts() + 1) * self.page_size.parts());
@@ -358,15 +368,14 @@ impl BlockIo {
         Ok(latest)
     }
 
-    /// Overwrites a page of 4 KiB of a file, for a task in `memcg`. Returns until when the task is throttled for dirtying too
-    /// much, if it is.
+    /// Overwrites a page of 4 KiB of a file, for a task in `memcg`. Returns the wait of a task that is throttled for dirtying too much.
     pub fn write(
         &mut self,
         system: &mut System,
         cpu: Cpu,
         (memcg, file, part): (Memcg, FileId, u64),
         dirtier: &mut Dirtier,
-    ) -> Result<Option<Time>, OutOfMemory> {
+    ) -> Result<Option<Wait>, OutOfMemory> {
         let index = (part / self.page_size.parts()) as u32;
         let write = system.mm.enter(&mut system.machine, cpu).write_page(memcg, file, index)?;
         let insert = if write.was_there { Time::ZERO } else { self.costs.file_insert };
@@ -380,17 +389,17 @@ impl BlockIo {
             now,
         );
         self.submit_writes(system, cpu);
-        Ok(throttled)
+        Ok(throttled.map(|until| Wait::new(Cause::DirtyPages, until)))
     }
 
-    /// Touches a page of memory. Returns until when the task waits for it, if it must.
+    /// Touches a page of memory. Returns the wait for it, if there is one.
     pub fn touch(
         &mut self,
         system: &mut System,
         cpu: Cpu,
         place: (MmId, Vpn),
         write: bool,
-    ) -> Result<Option<Time>, OutOfMemory> {
+    ) -> Result<Option<Wait>, OutOfMemory> {
         let (mm, page) = place;
         let mut is_retried = self.take_retry(place);
         loop {
@@ -429,12 +438,7 @@ impl BlockIo {
                 }
             }
             let read = folio.filter(|&id| system.mm.parts.lrus.is_locked(id));
-            let waits = read.map(|id| self.filled_at[id.index()]);
-            if let (Some(id), Some(until)) = (read, waits)
-                && system.mm.parts.lrus.is_workingset(id)
-            {
-                await_refault(system, cpu, until);
-            }
+            let waits = read.map(|id| Wait::for_folio(system, id, self.filled_at[id.index()]));
             is_retried = matches!(touch, Touch::Retry(_));
             if !is_retried {
                 return Ok(waits);

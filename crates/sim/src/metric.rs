@@ -384,6 +384,13 @@ pub mod of_program {
             "latency of the slowest transaction of the program";
         CPU_TIME, "cpu_time", "CPU time", Time, "s", Lower, HOST,
             "CPU seconds while threads of the program, or this thread of the kernel, ran";
+        RUN_QUEUE_TIME, "run_queue_time", "waited for a CPU", Time, "s", Lower, HOST,
+            "seconds that threads of the program waited, in sum, while others ran on their CPUs";
+        DEVICE_TIME, "device_time", "waited for devices", Time, "s", Lower, HOST,
+            "seconds that threads of the program waited, in sum, for devices, but for refaults of the working set";
+        MEMORY_STALL_TIME, "memory_stall_time", "memory stalls", Time, "s", Lower, HOST,
+            "seconds that threads of the program could not go on, in sum, because memory was short, as /proc/pressure/memory counts \
+             them: direct reclaim, direct compaction, memory.max, memory.high, refaults of the working set";
         OVER_HIGH_TIME, "over_high_time", "slept over memory.high", Time, "s", Lower, HOST,
             "seconds that threads of the program slept, in sum, because their memory cgroup was above memory.high";
         PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,

@@ -64,13 +64,14 @@ impl Shortage {
     }
 }
 
-/// Why processes are killed, in words.
-pub(crate) fn cause(system: &System, kill: &OomKill) -> String {
+/// Why processes are killed, in words; `name` is that of a cgroup.
+pub(crate) fn cause(system: &System, kill: &OomKill, name: impl Fn(Memcg) -> Option<String>) -> String {
     let mib = |pages: u64| system.mm.parts.allocator.page_size().mib_of_pages(pages);
     match kill.cause {
         OomCause::NoFreePage => "no free page and nothing to reclaim".to_string(),
         OomCause::MemoryMax(memcg) => format!(
-            "a memory.max of {:.1} MiB and nothing to reclaim",
+            "{} has a memory.max of {:.1} MiB and nothing to reclaim",
+            name(memcg).unwrap_or_else(|| "a cgroup of a copy".into()),
             mib(system.mm.parts.lrus.memcg(memcg).max)
         ),
         OomCause::MinTtl => "everything is younger than lru_gen/min_ttl_ms".to_string(),

@@ -5,6 +5,7 @@ use crate::metric::{Metric, of_program};
 use crate::run_event::RunEvent;
 use crate::timeline::RunTimeline;
 use machine::{Category as _, Time};
+use mm::delayacct::Cause;
 use mm::huge_memory::stats::MthpStats;
 use mm::{Category, Counters};
 use schemars::JsonSchema;
@@ -70,6 +71,17 @@ pub struct ThreadHeat {
     pub remote_faults: u64,
 }
 
+/// How long something took, over all the times that it happened.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How often it happened.
+    pub count: u64,
+    /// All of it, in seconds.
+    pub seconds: f64,
+    /// Microseconds by quantile: `p50`, `p99`, `p99.9` and `max`.
+    pub latency_us: BTreeMap<String, f64>,
+}
+
 /// What one program of several did.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ProgramOutcome {
@@ -81,6 +93,13 @@ pub struct ProgramOutcome {
     pub transaction_rate: f64,
     /// Latency of a transaction in microseconds, by quantile: `p50`, `p99`, `p99.9` and `max`. Empty without transactions.
     pub latency_us: BTreeMap<String, f64>,
+    /// What its threads asked the kernel for and how long that took: `page_fault`, `read`, `write`. Those that there were not are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Distribution>,
+    /// How long its threads could have gone on and did not, by cause: `run_queue`, `device`, `dirty_pages`, `direct_reclaim`,
+    /// `direct_compaction`, `memory.max`, `memory.high`, `refault`. Those that there were not are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub delays: BTreeMap<String, Distribution>,
     /// CPU seconds while its threads ran, by [`mm::Category::name`]; those of 0 are left out.
     pub cpu_seconds: BTreeMap<String, f64>,
     /// Seconds that its threads slept, in sum, because their memory cgroup was above memory.high.
@@ -90,6 +109,16 @@ pub struct ProgramOutcome {
     pub threads_ended: u64,
     /// Processes that the OOM killer has killed.
     pub processes_killed: u64,
+}
+
+impl ProgramOutcome {
+    /// Seconds of delays of the causes that are `wanted`.
+    fn delayed(&self, wanted: impl Fn(Cause) -> bool) -> f64 {
+        let causes = Cause::ALL.into_iter().filter(|&cause| wanted(cause));
+        let delays = causes.filter_map(|cause| self.delays.get(cause.name()));
+        // The sum of nothing is -0.
+        delays.map(|of| of.seconds).sum::<f64>() + 0.0
+    }
 }
 
 /// The results of one run: one workload, one machine, one kernel, one seed.
@@ -148,6 +177,12 @@ impl Outcome {
         // The sum of nothing is -0.
         self.set(of(of_program::CPU_TIME), program.cpu_seconds.values().sum::<f64>() + 0.0);
         self.set(of(of_program::OVER_HIGH_TIME), program.over_high_seconds);
+        // What the kernel does for all programs has none.
+        if !program.name.starts_with('[') {
+            self.set(of(of_program::RUN_QUEUE_TIME), program.delayed(|cause| cause == Cause::RunQueue));
+            self.set(of(of_program::DEVICE_TIME), program.delayed(|cause| cause == Cause::Device));
+            self.set(of(of_program::MEMORY_STALL_TIME), program.delayed(Cause::is_memory_stall));
+        }
         self.set(of(of_program::PROCESSES_KILLED), program.processes_killed as f64);
         if program.transactions > 0 {
             self.set(of(of_program::TRANSACTION_RATE), program.transaction_rate);

@@ -5,6 +5,7 @@
 //!   3.204 s   oom_kill       memory.max of 64 MiB          a process of database
 //!   5.100 s   kswapd_gave_up node 0                        for 2.3 s
 //!   5.310 s   memory_stall   service, 14 ms                refault 12 ms, direct reclaim 2 ms
+//!   5.309 s   slowest_transaction   service, 15 ms         refault 12 ms, direct reclaim 2 ms, the rest on a CPU
 //! ```
 
 use schemars::JsonSchema;
@@ -44,8 +45,16 @@ pub enum Happening {
     MemoryStall {
         /// Its program.
         program: String,
-        /// Seconds by [`mm::psi::MemoryStall::name`].
+        /// Seconds by cause, those of `delays` of programs.
         causes: BTreeMap<String, f64>,
+    },
+    /// The transaction of a program that took longest.
+    SlowestTransaction {
+        program: String,
+        /// Seconds that it waited for its thread, which had earlier ones to do.
+        queued_seconds: f64,
+        /// Seconds that its thread did not go on, by cause, those of `delays` of programs; the rest it was on a CPU.
+        delays: BTreeMap<String, f64>,
     },
 }
 
@@ -107,7 +116,7 @@ impl RunEvent {
                 format!("kswapd of node {node} gave up"),
                 "it had reclaimed nothing 16 times in a row".into(),
             )),
-            Happening::MemoryStall { .. } => None,
+            Happening::MemoryStall { .. } | Happening::SlowestTransaction { .. } => None,
         }
     }
 }

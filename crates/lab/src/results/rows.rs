@@ -228,6 +228,11 @@ pub(super) fn measured(rows: &Rows) -> Result<(Named, Named), String> {
     Ok((metrics, cpu_seconds))
 }
 
+/// Decodes the text of a row.
+fn json<T: serde::de::DeserializeOwned>(at: usize, what: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("row {at}: no {what}: {error}"))
+}
+
 /// Decodes the record of a run of this identity from its rows.
 pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, String> {
     let (mut virtual_seconds, mut page_operations) = (None, None);
@@ -259,8 +264,7 @@ pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, S
             (kind::METRIC, _) => drop(record.metrics.insert(name.into(), value()?)),
             (kind::CPU_SECONDS, _) => drop(record.cpu_seconds.insert(name.into(), value()?)),
             (kind::TIME_BY_CPU, _) => {
-                let parts = serde_json::from_str(text()?)
-                    .map_err(|error| format!("row {at}: no parts of CPUs' time: {error}"))?;
+                let parts = json(at, "parts of CPUs' time", text()?)?;
                 record.time_by_cpu.insert(name.into(), parts);
             }
             (kind::COUNTER, _) => drop(record.counters.insert(name.into(), count()?)),
@@ -273,21 +277,9 @@ pub(super) fn record(rows: &Rows, identity: &str, run: &Run) -> Result<Record, S
                 record.histograms.entry(name.into()).or_default().push((upper, count()?));
             }
             (kind::NOTE, _) => record.notes.push(text()?.into()),
-            (kind::EVENT, _) => {
-                let event =
-                    serde_json::from_str(text()?).map_err(|error| format!("row {at}: no event: {error}"))?;
-                record.events.push(event);
-            }
-            (kind::AREA, _) => {
-                let area =
-                    serde_json::from_str(text()?).map_err(|error| format!("row {at}: no area: {error}"))?;
-                record.areas.push(area);
-            }
-            (kind::PROGRAM, _) => {
-                let program = serde_json::from_str(text()?)
-                    .map_err(|error| format!("row {at}: no program: {error}"))?;
-                record.programs.push(program);
-            }
+            (kind::EVENT, _) => record.events.push(json(at, "event", text()?)?),
+            (kind::AREA, _) => record.areas.push(json(at, "area", text()?)?),
+            (kind::PROGRAM, _) => record.programs.push(json(at, "program", text()?)?),
             _ => return Err(format!("row {at}: unknown kind {kind}, name {name}")),
         }
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::scenario::{Scenario, load_machine};
 use sim::metric::BUILD_TIME;
 use sim::outcome::{AreaHeat, Outcome, Sample};
+use sim::run_event::{Happening, RunEvent};
 use std::collections::BTreeMap;
 use std::fs;
 use workload::table::{Footer, TableReader, Values};
@@ -33,6 +34,9 @@ fn outcome(run: &Run) -> Outcome {
     outcome.series.push(Sample { seconds: 0.05, name: "pcp_pages", value: f64::MAX });
     outcome.histograms.insert("zone_take", vec![(63.5, 4), (127.25, 1)]);
     outcome.notes.push("fewer pages than asked for".into());
+    let causes = BTreeMap::from([("refault".to_string(), 1.0 / 3.0)]);
+    let what = Happening::MemoryStall { program: "database".into(), causes };
+    outcome.events.push(RunEvent { seconds: 0.1, took_seconds: Some(1.0 / 3.0), what });
     outcome.areas.push(AreaHeat {
         process: 1,
         address: 1 << 46,

@@ -29,9 +29,9 @@ use crate::allocator::request::{Effort, PAGE_ALLOC_COSTLY_ORDER, Placement, Requ
 use crate::allocator::watermark::Mark;
 use crate::allocator::zone::Zone;
 use crate::counters::Event;
+use crate::delayacct::Cause;
 use crate::kernel::Kernel;
 use crate::on_cpu::OnCpu;
-use crate::psi::MemoryStall;
 use machine::{Cpu, Node, PageSize};
 
 /// One pass over the zonelist of a request.
@@ -150,7 +150,7 @@ impl Kernel<'_> {
         let zones = self.parts.allocator.zonelist(node, request.placement).iter().copied();
         let zones: Vec<usize> =
             zones.filter(|&z| self.parts.allocator.zones[z].kind <= request.highest).collect();
-        let result = self.stands_still(MemoryStall::DirectCompaction, |kernel| {
+        let result = self.delays_task(Cause::DirectCompaction, |kernel| {
             kernel.try_to_compact_pages(request, &zones, mode)
         });
         if result == CompactResult::Skipped {

@@ -239,7 +239,7 @@ impl Lrus {
         self.folios.flags[id].has(FolioFlags::LOCKED)
     }
 
-    /// Whether a folio was used again soon after it had been evicted, or was active once (`folio_test_workingset`).
+    /// Whether a folio is of the working set, or was when it was evicted (`folio_test_workingset`).
     #[inline]
     pub fn is_workingset(&self, id: FolioId) -> bool {
         self.folios.flags[id].has(FolioFlags::WORKINGSET)

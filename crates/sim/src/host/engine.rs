@@ -10,17 +10,21 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
+mod pages;
 mod recorded;
+mod writes;
 
-use super::events::{CameTo, Events, Moved};
+use super::events::Events;
 use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
 use super::own_time::OwnTimes;
 use super::pools::PoolWrites;
 use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
-use super::threads::{Beginnings, Doing, Pids, Process, Role, Running, State, Thread, Writing};
-use super::{Area, HostPrograms, Target, Written};
-use crate::block_io::{BlockIo, Filled, await_refault};
+use super::threads::{
+    Beginnings, Doing, Pids, Process, Role, Running, State, Thread, TransactionWaits, Writing,
+};
+use super::{Area, Cgroup, HostPrograms, Written};
+use crate::block_io::{BlockIo, Wait};
 use crate::daemons::Daemons;
 use crate::held_pages::HeldPages;
 use crate::mapping::{bind, map_again, map_apart, pages_of};
@@ -32,14 +36,14 @@ use crate::run_event::Killed;
 use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
+use mm::Category;
 use mm::address_space::{MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
+use mm::delayacct::{Cause, Delay};
 use mm::features::sched::SchedFeatures;
-use mm::memcontrol::{Memcg, MemcgStep, MemcgWrite};
+use mm::memcontrol::Memcg;
 use mm::numa::placement::TaskId;
 use mm::oom_kill::OomKill;
-use mm::psi::{MemoryStall, Stall};
-use mm::{Category, MigrateType, Pfn, Placement, Request};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -52,8 +56,6 @@ const OPERATIONS: usize = 64;
 const BEGINNING: Time = Time::from_nanoseconds(1_000_000);
 /// Interval at which memory for device contents is adjusted and memcg statistics are flushed.
 const UPKEEP: Time = Time::from_nanoseconds(10_000_000);
-/// Most pages that the kernel allocates or frees for a thread before its CPU looks at something else.
-const KERNEL_PAGES: usize = 64;
 
 /// Whether a thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,7 @@ enum Progress {
     Goes,
     /// It needs shared state, and is not the furthest behind.
     NotYet,
-    Waits(Time),
+    Waits(Wait),
     /// It is no longer on this CPU.
     Left,
 }
@@ -86,6 +88,7 @@ pub(super) struct Host<'s> {
     own_times: OwnTimes,
     /// The memory cgroups by number.
     memcgs: Vec<Memcg>,
+    cgroups: &'s [Cgroup],
     /// What the operator writes.
     writes: Vec<Written<'s>>,
     /// How many of these have begun.
@@ -99,6 +102,8 @@ pub(super) struct Host<'s> {
     done_at: Time,
     /// No CPU runs ahead past this time.
     pause: Time,
+    /// When the run, or its warming up, ends.
+    end: Time,
     shortage: Shortage,
     /// Whether the OOM killer found no victim.
     out_of_memory: bool,
@@ -127,14 +132,7 @@ impl<'s> Host<'s> {
         let pages: u64 = files.map(|file| pages_of(page_size, file.pages)).sum();
         let of_files = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         system.mm.parts.allocator.let_faults_reschedule();
-        let held = system.before_the_run(|system| {
-            let in_use = page_size.pages_of_mib(spec.held_mib);
-            let mut held = HeldPages::new(boot, system, of_files, in_use)?;
-            if let Some(state) = &spec.state {
-                held.keep(state.make(system, &mut boot.stream(Stream::State, 0)));
-            }
-            Ok::<_, RunError>(held)
-        })?;
+        let held = hold_memory(boot, spec, system, of_files)?;
         for cpu in system.machine.topology.all_cpus() {
             system.wake(cpu, booted);
         }
@@ -156,20 +154,23 @@ impl<'s> Host<'s> {
             daemons,
             held,
             memcgs: all.memcgs,
+            cgroups: &spec.cgroups,
             writes,
             writes_begun: 0,
             pools,
             refused: None,
             pause: Time::NEVER,
+            end: Time::NEVER,
             shortage: Shortage::default(),
             out_of_memory: false,
-            events: Events::new(nodes),
+            events: Events::new(spec.programs.len(), nodes),
         })
     }
 
     /// Runs until the end of `times` or until all threads are done. Returns when that was.
     pub fn run_until(&mut self, system: &mut System, times: Range<Time>) -> Time {
         let mut time = times.start;
+        self.end = times.end;
         while time < times.end && !self.is_finished() {
             time = times.end.min(time + UPKEEP);
             // A thread that is alone may run ahead to the end.
@@ -257,7 +258,9 @@ impl<'s> Host<'s> {
         if self.running == 0 && self.programs.iter().any(|program| program.generator.is_build()) {
             outcome.set(metric::BUILD_TIME, outcome.get(metric::DURATION).unwrap_or_default());
         }
-        outcome.events = self.events.into_all(|report| self.reports.name_of(report));
+        // The operator, if there is one, is the last.
+        let on_cpu = self.reports.settled_cpu_time(self.programs.len() - 1);
+        outcome.events = self.events.into_all(on_cpu, |report| self.reports.name_of(report));
         outcome.notes.extend(cut_off);
         outcome
             .notes
@@ -317,6 +320,8 @@ impl<'s> Host<'s> {
                 continue;
             }
             self.threads[thread].state = State::Runs;
+            // The CPU may have been busy since.
+            self.scheduler.note_ready(thread, time);
             if std::mem::replace(&mut self.threads[thread].started, true) {
                 self.scheduler.wake_up(system, thread, cpu, now);
             } else {
@@ -343,16 +348,16 @@ impl<'s> Host<'s> {
             match self.return_to_program(system, cpu, thread, progress) {
                 Ok(Progress::Goes) => {}
                 Ok(Progress::NotYet) => return,
-                Ok(Progress::Left) => return self.end_stall(system, cpu, thread),
-                Ok(Progress::Waits(until)) => {
-                    self.end_stall(system, cpu, thread);
-                    return self.block(system, cpu, thread, until);
+                Ok(Progress::Left) => return self.end_delay(system, cpu, thread),
+                Ok(Progress::Waits(wait)) => {
+                    self.block(system, cpu, thread, wait);
+                    return self.end_delay(system, cpu, thread);
                 }
                 Err(OutOfMemory) => return self.find_memory(system, cpu, thread),
             }
             self.shortage = Shortage::default();
             self.submit_writes(system, cpu);
-            self.end_stall(system, cpu, thread);
+            self.end_delay(system, cpu, thread);
             self.migrate_who_wants(system);
             let is_due = system.machine.now(cpu) >= self.limit(cpu);
             if is_due || self.scheduler.current(cpu) != Some(thread) {
@@ -369,7 +374,7 @@ impl<'s> Host<'s> {
         }
         self.submit_writes(system, cpu);
         // Nobody waits for a kernel thread.
-        system.mm.parts.stalls.take(cpu);
+        system.mm.parts.delays.take(cpu);
     }
 
     /// Submits writes to devices, which take memory if they store in it.
@@ -389,8 +394,8 @@ impl<'s> Host<'s> {
         progress: Result<Progress, OutOfMemory>,
     ) -> Result<Progress, OutOfMemory> {
         let wakes = match progress {
-            Ok(Progress::Goes) if system.mm.parts.is_over_high(cpu) => system.machine.now(cpu),
-            Ok(Progress::Waits(until)) if system.mm.parts.is_over_high(cpu) => until,
+            Ok(Progress::Goes) if system.mm.parts.is_over_high(cpu) => Wait::default(),
+            Ok(Progress::Waits(wait)) if system.mm.parts.is_over_high(cpu) => wait,
             _ => return progress,
         };
         let Thread { program, process, .. } = self.threads[thread];
@@ -399,31 +404,37 @@ impl<'s> Host<'s> {
         if sleeps == Time::ZERO {
             return progress;
         }
-        self.reports.slept_over_high(program, sleeps);
-        Ok(Progress::Waits(wakes.max(system.machine.now(cpu)) + sleeps))
+        wakes.delay(system, cpu);
+        let from = wakes.until.max(system.machine.now(cpu));
+        let until = from + sleeps;
+        self.reports.slept_over_high(program, until.min(self.end).saturating_sub(from));
+        Ok(Progress::Waits(Wait::new(Cause::MemoryHigh, until)))
     }
 
     /// Makes a thread wait, and its CPU look for another.
-    fn block(&mut self, system: &mut System, cpu: Cpu, thread: usize, until: Time) {
+    fn block(&mut self, system: &mut System, cpu: Cpu, thread: usize, wait: Wait) {
         self.io.charge_wait(system, cpu);
+        Wait { until: wait.until.min(self.end), ..wait }.delay(system, cpu);
         self.threads[thread].state = State::Waits;
         self.scheduler.remove(system, cpu, thread);
-        self.timers[cpu.index()].push(Reverse((until, thread)));
+        self.timers[cpu.index()].push(Reverse((wait.until, thread)));
         self.scheduler.pull(system, cpu);
     }
 
-    /// Notes how long a thread has stood still for memory, now that its operation goes on.
+    /// Notes how long a thread could not go on, now that its operation does.
     #[inline]
-    fn end_stall(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        let now = system.mm.parts.stalls.take(cpu);
-        if now.is_some() || self.threads[thread].stall.is_some() {
-            let own = &mut self.threads[thread];
-            if let Some(stall) = joined(own.stall.take(), now)
-                // A write of the operator is an event itself.
-                && own.write.is_none()
-            {
-                self.events.stall(self.reports.number(own.program), stall);
-            }
+    fn end_delay(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+        let now = system.mm.parts.delays.take(cpu);
+        let own = &mut self.threads[thread];
+        if now.is_none() && own.delay.is_none() {
+            return;
+        }
+        let Some(delay) = joined(own.delay.take(), now) else { return };
+        own.waits.add(delay);
+        self.reports.delay(own.program, &delay);
+        // A write of the operator is an event itself.
+        if own.write.is_none() {
+            self.events.delay(self.reports.number(own.program), delay);
         }
     }
 
@@ -431,19 +442,14 @@ impl<'s> Host<'s> {
     fn find_memory(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let memcg = self.processes[self.threads[thread].process].memcg;
         let relief = self.shortage.next(system, cpu, &mut self.io, memcg);
-        if let Relief::Wait(until) = relief {
-            let now = system.machine.now(cpu);
-            let sleeps = until.saturating_sub(now);
-            system.mm.parts.stalls.add(cpu, MemoryStall::DirectReclaim, (now, sleeps));
-        }
-        let own = &mut self.threads[thread];
-        own.stall = joined(own.stall, system.mm.parts.stalls.take(cpu));
         match relief {
-            Relief::Wait(until) => self.block(system, cpu, thread, until),
+            Relief::Wait(until) => self.block(system, cpu, thread, Wait::new(Cause::DirectReclaim, until)),
             Relief::Retry => {}
             Relief::Kill(kill) => self.kill(system, cpu, &kill),
             Relief::None => self.out_of_memory = true,
         }
+        let own = &mut self.threads[thread];
+        own.delay = joined(own.delay, system.mm.parts.delays.take(cpu));
     }
 
     /// Does the next part of a thread's work.
@@ -453,7 +459,7 @@ impl<'s> Host<'s> {
         if let Some(until) =
             system.mm.enter(&mut system.machine, Cpu(0)).balance_dirty_pages_at_limit(dirtier, now)
         {
-            return Ok(Progress::Waits(until));
+            return Ok(Progress::Waits(Wait::new(Cause::DirtyPages, until)));
         }
         if !self.threads[thread].span.pages.is_empty() {
             return self.access(system, cpu, thread);
@@ -542,146 +548,41 @@ impl<'s> Host<'s> {
                 return Ok(self.sleep_until(system.machine.now(cpu), thread, nanoseconds));
             }
             Operation::Arrive { nanoseconds } => {
-                let progress = self.sleep_until(system.machine.now(cpu), thread, nanoseconds);
-                self.threads[thread].transaction_start = self.time_of(thread, nanoseconds);
-                return Ok(progress);
+                return Ok(self.await_arrival(system.machine.now(cpu), thread, nanoseconds));
             }
             Operation::AllocPages { pages } => self.alloc_pages(system, cpu, thread, pages as usize),
             Operation::FreePages => self.free_pages(system, cpu, thread),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
             Operation::TransactionBegin => {
-                self.threads[thread].transaction_start = system.machine.now(cpu);
+                let own = &mut self.threads[thread];
+                own.transaction_start = system.machine.now(cpu);
+                own.waits = TransactionWaits::default();
             }
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
     }
 
+    /// Lets a thread wait for a request that arrives so long after its program's start, which may be in the past.
+    fn await_arrival(&mut self, now: Time, thread: usize, nanoseconds: u64) -> Progress {
+        let arrival = self.time_of(thread, nanoseconds);
+        let own = &mut self.threads[thread];
+        own.transaction_start = arrival;
+        own.waits = TransactionWaits { for_thread: now.saturating_sub(arrival), delay: None };
+        self.sleep_until(now, thread, nanoseconds)
+    }
+
     fn end_transaction(&mut self, now: Time, thread: usize) {
-        let Thread { program, transaction_start, .. } = self.threads[thread];
-        self.threads[thread].transaction_start = now;
-        self.reports.transaction(program, now, now.saturating_sub(transaction_start));
+        let own = &mut self.threads[thread];
+        let program = own.program;
+        let began = std::mem::replace(&mut own.transaction_start, now);
+        let waits = std::mem::take(&mut own.waits);
+        let took = now.saturating_sub(began);
+        self.reports.transaction(program, now, took);
+        self.events.transaction(self.reports.number(program), (began, took), waits);
         if let Some(queries) = self.programs[program].generator.queries_per_transaction() {
             self.reports.add_queries(queries);
         }
-    }
-
-    /// Begins a write to a file of the kernel.
-    fn begin_write(&mut self, system: &mut System, cpu: Cpu, thread: usize, number: usize) {
-        self.writes_begun = number + 1;
-        let now = system.machine.now(cpu);
-        let Written { file, value, to } = self.writes[number];
-        self.events.begin_write(now, file, value);
-        let write = match to {
-            Target::Cgroup { cgroup, file, bytes } => {
-                let mut kernel = system.mm.enter(&mut system.machine, cpu);
-                Ok(Writing::Cgroup(kernel.begin_memcg_write(self.memcgs[cgroup], file, bytes)))
-            }
-            Target::Kernel => {
-                self.pools.begin(system, now);
-                system.mm.begin_write(file, value).map(Writing::Kernel)
-            }
-        };
-        match write {
-            Ok(write) => self.threads[thread].write = Some(write),
-            Err(error) => self.refused = Some(error.into()),
-        }
-    }
-
-    /// Goes on with a write: one page, one flush, one hold of a lock, one call of reclaim.
-    fn step_write(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Progress {
-        if !system.may_share(cpu) {
-            return Progress::NotYet;
-        }
-        let (began, before) = (system.machine.now(cpu), Moved::by_now(system));
-        let ended = match self.threads[thread].write.take() {
-            Some(Writing::Kernel(mut write)) => {
-                if !system.mm.enter(&mut system.machine, cpu).step_write(&mut write) {
-                    self.threads[thread].write = Some(Writing::Kernel(write));
-                    None
-                } else {
-                    system.look_for_peaks();
-                    Some(self.pools.end(system, &write, system.machine.now(cpu)).unwrap_or_default())
-                }
-            }
-            Some(Writing::Cgroup(write)) => self.step_memcg_write(system, cpu, thread, write),
-            None => None,
-        };
-        let now = system.machine.now(cpu);
-        self.events.step_write(now - began, before, Moved::by_now(system));
-        if let Some(came_to) = ended {
-            self.events.end_write(Some(now), came_to);
-        }
-        Progress::Goes
-    }
-
-    /// Goes on with a write to a file of a cgroup. Returns what it came to, if that was all.
-    fn step_memcg_write(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        mut write: MemcgWrite,
-    ) -> Option<CameTo> {
-        let problem = match system.mm.enter(&mut system.machine, cpu).step_memcg_write(&mut write) {
-            MemcgStep::Done => Some(None),
-            MemcgStep::Short => Some(Some("nothing more to reclaim (EAGAIN)")),
-            MemcgStep::Again => None,
-            MemcgStep::Kill(kill) => {
-                self.kill(system, cpu, &kill);
-                None
-            }
-        };
-        let Some(problem) = problem else {
-            self.threads[thread].write = Some(Writing::Cgroup(write));
-            return None;
-        };
-        let (asked, reached) = write.reclaimed().unzip();
-        Some(CameTo { asked, reached, problem })
-    }
-
-    /// Has the kernel allocate some of the `pages` that a thread needs of it, and notes what is left.
-    fn alloc_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize, pages: usize) {
-        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
-        let own = &mut self.threads[thread];
-        let held = &mut own.kernel_pages;
-        let before = held.len();
-        let until = pages.min(before + KERNEL_PAGES);
-        while held.len() < until {
-            if system.alloc_private(cpu, &request, until - held.len(), held) > 0 {
-                continue;
-            }
-            match system.alloc(cpu, &request) {
-                Some(pfn) => held.push(pfn),
-                None => break,
-            }
-        }
-        let taken = held.len() - before;
-        let goes_on = held.len() == until && until < pages;
-        own.doing =
-            goes_on.then_some(Doing { operation: Operation::AllocPages { pages: pages as u32 }, done: 0 });
-        let time = system.machine.costs.page_alloc * taken as u64;
-        system.machine.work(cpu, Category::Program, time);
-    }
-
-    /// Has the kernel free some of the pages that it has allocated for a thread, and notes what is left.
-    fn free_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        let own = &mut self.threads[thread];
-        let held = &mut own.kernel_pages;
-        let freed = held.len().min(KERNEL_PAGES);
-        let mut freeing: Vec<Pfn> = held.split_off(held.len() - freed);
-        own.doing = (!held.is_empty()).then_some(Doing { operation: Operation::FreePages, done: 0 });
-        while let Some(&pfn) = freeing.last() {
-            match system.free_private(cpu, &freeing) {
-                0 => {
-                    system.free(cpu, pfn, 0);
-                    freeing.pop();
-                }
-                done => drop(freeing.drain(..done)),
-            }
-        }
-        let time = system.machine.costs.page_free * freed as u64;
-        system.machine.work(cpu, Category::Program, time);
     }
 
     /// Computes until the CPU has to look at something else, and notes what is left.
@@ -704,120 +605,12 @@ impl<'s> Host<'s> {
         self.threads[thread].doing = goes_on.then_some(Doing { operation: left, done: 0 });
     }
 
-    /// Reads pages of a file; what is not cached has to be waited for.
-    fn read(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        doing: Doing,
-    ) -> Result<Progress, OutOfMemory> {
-        let Operation::Read { file, index, pages } = doing.operation else { return Ok(Progress::Goes) };
-        self.threads[thread].doing = Some(doing);
-        let Thread { program, ref role, process, .. } = self.threads[thread];
-        let Role::Thread(number) = *role else { return Ok(Progress::Goes) };
-        let open = self.programs[program].files[file as usize].descriptor(number);
-        let reader = (self.processes[process].memcg, open);
-        let filled = self.io.read(system, cpu, reader, index..index + u64::from(pages))?;
-        self.threads[thread].doing = None;
-        let Some(Filled { at, refault }) = self.threads[thread].reads.add(filled) else {
-            return Ok(Progress::Goes);
-        };
-        if refault {
-            await_refault(system, cpu, at);
-        }
-        Ok(Progress::Waits(at))
-    }
-
-    /// Overwrites the remaining pages of a file, until the thread has to wait. Memory may run out at any page.
-    fn write(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        Doing { operation, done }: Doing,
-    ) -> Result<Progress, OutOfMemory> {
-        let Operation::Write { file, index, pages } = operation else { return Ok(Progress::Goes) };
-        if done == 0 {
-            self.io.begin_write_call(system, cpu);
-        }
-        let Thread { program, process, .. } = self.threads[thread];
-        let (memcg, file) = (self.processes[process].memcg, self.programs[program].files[file as usize].id);
-        for page in done..pages {
-            self.threads[thread].doing = Some(Doing { operation, done: page });
-            let dirtier = &mut self.threads[thread].dirtier;
-            let waits = self.io.write(system, cpu, (memcg, file, index + u64::from(page)), dirtier)?;
-            self.threads[thread].doing = (page + 1 < pages).then_some(Doing { operation, done: page + 1 });
-            if let Some(until) = waits {
-                return Ok(Progress::Waits(until));
-            }
-            self.end_stall(system, cpu, thread);
-        }
-        Ok(Progress::Goes)
-    }
-
-    /// Goes on with the pages that a thread accesses.
-    fn access(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> Result<Progress, OutOfMemory> {
-        if !system.may_share(cpu) {
-            return Ok(Progress::NotYet);
-        }
-        let mm = self.mm_of(thread);
-        let own = &mut self.threads[thread];
-        let span = &mut own.span;
-        let access = span.access;
-        if span.extent != Extent::Nothing {
-            let from = span.pages.start;
-            let faults = self.accesses.advance(system, cpu, mm, span);
-            if own.touched.len() <= own.area {
-                own.touched.resize(own.area + 1, 0);
-            }
-            own.touched[own.area] += span.pages.start - from;
-            let Some(page) = faults else { return Ok(Progress::Goes) };
-            let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
-            return Ok(waits.map_or(Progress::Goes, Progress::Waits));
-        }
-        for page in span.pages.clone() {
-            let waits = self.io.touch(system, cpu, (mm, page), access.is_write())?;
-            if waits.is_none() || !self.io.is_retried((mm, page)) {
-                self.threads[thread].span.pages.start = page + 1;
-            }
-            if let Some(until) = waits {
-                return Ok(Progress::Waits(until));
-            }
-            self.end_stall(system, cpu, thread);
-        }
-        Ok(Progress::Goes)
-    }
-
-    /// Accesses a page of a thread's process, if there is one. Returns until when the thread has to wait for it, if it has to.
-    fn touch(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-        page: Option<Vpn>,
-        access: Access,
-    ) -> Result<Option<Time>, OutOfMemory> {
-        let Some(page) = page else { return Ok(None) };
-        let mm = self.mm_of(thread);
-        if system.mm.parts.address_spaces.pte(mm, page).lets(access.is_write()) {
-            return Ok(None);
-        }
-        self.io.touch(system, cpu, (mm, page), access.is_write())
-    }
-
     fn mm_of(&self, thread: usize) -> MmId {
         self.processes[self.threads[thread].process].mm.expect("threads of who was killed do nothing")
     }
 
     fn area(&self, thread: usize, area: u32) -> Range<Vpn> {
         self.processes[self.threads[thread].process].areas[area as usize].clone()
-    }
-
-    /// Frees the memory of an area.
-    fn release(&mut self, system: &mut System, cpu: Cpu, thread: usize, area: u32) {
-        let (mm, area) = (self.mm_of(thread), self.area(thread, area));
-        self.io.release(system, cpu, mm, area);
     }
 
     /// Sets the CPU affinity of a thread.
@@ -831,8 +624,8 @@ impl<'s> Host<'s> {
         // The affinity is read from the process's data, and if that has to be waited for, once it is there.
         self.threads[thread].doing = Some(doing);
         let data = self.processes[self.threads[thread].process].data;
-        if let Some(until) = self.touch(system, cpu, thread, data, Access::Read)? {
-            return Ok(Progress::Waits(until));
+        if let Some(wait) = self.touch(system, cpu, thread, data, Access::Read)? {
+            return Ok(Progress::Waits(wait));
         }
         self.threads[thread].doing = None;
         let topology = &system.machine.topology;
@@ -852,7 +645,10 @@ impl<'s> Host<'s> {
     /// Lets a thread sleep until so long after its program's start.
     fn sleep_until(&self, now: Time, thread: usize, nanoseconds: u64) -> Progress {
         let until = self.time_of(thread, nanoseconds);
-        if until > now { Progress::Waits(until) } else { Progress::Goes }
+        match until > now {
+            true => Progress::Waits(Wait { until, cause: None }),
+            false => Progress::Goes,
+        }
     }
 
     /// The last to come to a barrier goes on and wakes the others.
@@ -1034,7 +830,11 @@ impl<'s> Host<'s> {
                 is_chosen: mm == kill.chosen.0,
             });
         }
-        self.events.kill(system.machine.now(cpu), oom::cause(system, kill), ended);
+        let name = |memcg: Memcg| {
+            let number = self.memcgs.iter().position(|&of| of == memcg)?;
+            Some(self.cgroups[number].name.clone())
+        };
+        self.events.kill(system.machine.now(cpu), oom::cause(system, kill, name), ended);
     }
 
     /// Adds what a thread has accessed to the heat map.
@@ -1056,40 +856,16 @@ impl<'s> Host<'s> {
         }
         system.mm.enter(&mut system.machine, cpu).numa_tick();
         let used = self.use_at_hand(system, cpu, thread);
-        if used.is_ok() {
-            self.end_stall(system, cpu, thread);
-        }
         self.scheduler.tick(system, cpu);
         match used {
-            Ok(None) => {}
-            Ok(Some(until)) => self.block(system, cpu, thread, until),
+            Ok(waits) => {
+                if let Some(wait) = waits {
+                    self.block(system, cpu, thread, wait);
+                }
+                self.end_delay(system, cpu, thread);
+            }
             Err(OutOfMemory) => self.find_memory(system, cpu, thread),
         }
-    }
-
-    /// Accesses the used pages of a thread's stack, and its process's data if threads use it, up to one that it has to wait for.
-    fn use_at_hand(
-        &mut self,
-        system: &mut System,
-        cpu: Cpu,
-        thread: usize,
-    ) -> Result<Option<Time>, OutOfMemory> {
-        let Thread { program, process, ref role, stack, .. } = self.threads[thread];
-        let (Role::Thread(number), Some(stack)) = (role, stack) else { return Ok(None) };
-        let Running { layout: Some(layout), ref generator, .. } = self.programs[program] else {
-            return Ok(None);
-        };
-        let uses_data = layout.uses_data() || generator.uses_data(*number);
-        let data = self.processes[process].data.filter(|_| uses_data);
-        let task = self.scheduler.task(thread);
-        for page in layout.stack_used(stack).chain(data) {
-            if let Some(until) = self.touch(system, cpu, thread, Some(page), Access::Write)? {
-                return Ok(Some(until));
-            }
-            system.mm.parts.note_touched(task, page, 1);
-        }
-        self.migrate_who_wants(system);
-        Ok(None)
     }
 
     /// Lets the tasks that hint faults have given another preferred node go there.
@@ -1100,11 +876,28 @@ impl<'s> Host<'s> {
     }
 }
 
-/// Two parts of a stall as one.
-fn joined(earlier: Option<Stall>, later: Option<Stall>) -> Option<Stall> {
+/// Takes the memory that the scenario says is in use from the start, and that of the files of programs.
+fn hold_memory(
+    boot: &Boot,
+    spec: &HostPrograms,
+    system: &mut System,
+    of_files: u64,
+) -> Result<HeldPages, RunError> {
+    system.before_the_run(|system| {
+        let in_use = system.mm.parts.allocator.page_size().pages_of_mib(spec.held_mib);
+        let mut held = HeldPages::new(boot, system, of_files, in_use)?;
+        if let Some(state) = &spec.state {
+            held.keep(state.make(system, &mut boot.stream(Stream::State, 0)));
+        }
+        Ok(held)
+    })
+}
+
+/// Two parts of a delay as one.
+fn joined(earlier: Option<Delay>, later: Option<Delay>) -> Option<Delay> {
     match (earlier, later) {
         (Some(earlier), Some(later)) => Some(earlier.and(later)),
-        (stall, None) | (None, stall) => stall,
+        (delay, None) | (None, delay) => delay,
     }
 }
 
@@ -1130,6 +923,14 @@ impl Program for Host<'_> {
         };
         if self.is_finished() || now >= self.pause {
             return Step::Again;
+        }
+        let waited = self.scheduler.take_run_delay(thread);
+        if waited > Time::ZERO
+            && let Some(own) = self.threads.get_mut(thread)
+        {
+            let delay = Delay::new(Cause::RunQueue, (now.saturating_sub(waited), waited));
+            own.waits.add(delay);
+            self.reports.delay(own.program, &delay);
         }
         match self.daemons.get(thread) {
             _ if self.scheduler.is_tick_due(cpu, now) => self.tick(system, cpu, thread),

@@ -16,6 +16,7 @@
 //!
 //! Left out: nice values and wake-ups between processes.
 
+mod durations;
 mod engine;
 mod events;
 mod heat_map;
@@ -35,11 +36,13 @@ pub use layout::ProcessLayout;
 use machine::profile::Figure;
 use machine::{Time, WrongValue};
 use mm::features::sched::TaskPlacement;
+use mm::file_name::short;
 use mm::memcontrol::MemcgFile;
 use mm::sysctl::is_of_pools;
 use report::KernelWork;
 use serde::{Deserialize, Serialize};
 pub use state::MemoryState;
+use std::borrow::Cow;
 use std::path::PathBuf;
 pub use watch::{Area, watch};
 use workload::keys::{Bounds, CPUS, MIB, MILLISECONDS, NODES, Value};
@@ -294,8 +297,9 @@ impl HostPrograms {
     fn written<'a>(&self, write: &'a str) -> Result<Written<'a>, String> {
         let (file, value) = parse_write(write)
             .ok_or("FILE=VALUE, such as vm.nr_hugepages=1024 or CGROUP/memory.high=512M")?;
-        let Some((name, of_cgroup)) = file.rsplit_once('/').filter(|(_, of)| of.starts_with("memory."))
-        else {
+        let file = short(file);
+        let of_cgroup = file.rsplit_once('/').filter(|(_, of)| of.starts_with("memory."));
+        let Some((name, of_cgroup)) = of_cgroup else {
             return Ok(Written { file, value, to: Target::Kernel });
         };
         let cgroup = find(&self.cgroups, OF_THE_SCENARIO, name)?;
@@ -321,7 +325,7 @@ impl HostPrograms {
         for (at, event) in self.events.iter().enumerate() {
             let written =
                 self.written(&event.write).map_err(|expected| wrong(at, format!("it takes {expected}")))?;
-            if let Written { file, value, to: Target::Kernel } = written {
+            if let Written { file, value, to: Target::Kernel } = &written {
                 system.mm.check_write(file, value).map_err(|error| wrong(at, error.to_string()))?;
             }
             writes.push(written);
@@ -344,7 +348,7 @@ impl HostPrograms {
     /// Whether an operator fills or empties pools of huge pages.
     pub fn writes_to_pools(&self) -> bool {
         let mut files = self.events.iter().filter_map(|event| parse_write(&event.write));
-        files.any(|(file, _)| is_of_pools(file))
+        files.any(|(file, _)| is_of_pools(&short(file)))
     }
 
     /// Whether pages may have any size: threads that share memory, NUMA balancing, layouts and pools of huge pages count in pages of
@@ -436,9 +440,9 @@ pub fn parse_write(text: &str) -> Option<(&str, &str)> {
 const OF_THE_SCENARIO: &str = "of the scenario";
 
 /// What an event writes.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Written<'a> {
-    file: &'a str,
+    file: Cow<'a, str>,
     value: &'a str,
     to: Target,
 }

@@ -1,32 +1,42 @@
 //! What each program of a host did: transactions and how long they took, CPU time by cause.
 
 use super::HostPrograms;
+use super::durations::Durations;
 use crate::daemons::Daemon;
-use crate::outcome::{Outcome, ProgramOutcome, Sample};
+use crate::outcome::{Distribution, Outcome, ProgramOutcome, Sample};
 use crate::{System, metric};
-use hdrhistogram::Histogram;
 use machine::topology::MAX_NODES;
 use machine::{Category as _, Cpu, Time};
+use mm::delayacct::{Cause, Delay};
 use mm::{Category, Event, Zone};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Quantiles of latencies, as results name them.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+/// What a thread asks the kernel for and gets sooner or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// A page that its process has not mapped.
+    PageFault,
+    Read,
+    Write,
+}
 
-/// The longest latency that is told from longer ones, in nanoseconds: an hour.
-const LONGEST: u64 = 3_600_000_000_000;
+impl Call {
+    /// All of them as results name them, in the order of the enum.
+    const NAMES: [&str; 3] = ["page_fault", "read", "write"];
+}
 
 /// What one program, or a kernel thread, did since measuring began.
 #[derive(Clone)]
 struct Report {
     name: String,
     transactions: u64,
-    /// Their time, summed.
-    time: Time,
-    /// Nanoseconds.
-    latencies: Histogram<u64>,
+    latencies: Durations,
+    /// By [`Call`].
+    calls: [Durations; Call::NAMES.len()],
+    /// By [`Cause`].
+    delays: [Durations; Cause::ALL.len()],
     /// By category.
     spent: Vec<Time>,
     /// When the last transaction ended.
@@ -43,8 +53,9 @@ impl Report {
         Report {
             name: name.into(),
             transactions: 0,
-            time: Time::ZERO,
-            latencies: Histogram::new_with_max(LONGEST, 3).expect("3 digits are supported"),
+            latencies: Durations::default(),
+            calls: Default::default(),
+            delays: Default::default(),
             spent: vec![Time::ZERO; Category::COUNT],
             last: Time::ZERO,
             slept_over_high: Time::ZERO,
@@ -54,10 +65,7 @@ impl Report {
     }
 
     fn outcome(&self, seconds: f64) -> ProgramOutcome {
-        let latency = |&(name, quantile): &(&str, f64)| {
-            (name.to_string(), self.latencies.value_at_quantile(quantile) as f64 / 1e3)
-        };
-        let named = |&category: &Category| {
+        let spent = |&category: &Category| {
             let spent = self.spent[category.index()];
             (spent > Time::ZERO).then(|| (category.name().to_string(), spent.seconds()))
         };
@@ -65,11 +73,10 @@ impl Report {
             name: self.name.clone(),
             transactions: self.transactions,
             transaction_rate: self.transactions as f64 / seconds,
-            latency_us: match self.transactions {
-                0 => BTreeMap::new(),
-                _ => QUANTILES.iter().map(latency).collect(),
-            },
-            cpu_seconds: Category::ALL.iter().filter_map(named).collect(),
+            latency_us: self.latencies.quantiles_us(),
+            calls: named(Call::NAMES, &self.calls),
+            delays: named(Cause::ALL.map(Cause::name), &self.delays),
+            cpu_seconds: Category::ALL.iter().filter_map(spent).collect(),
             over_high_seconds: self.slept_over_high.seconds(),
             threads_ended: self.threads_ended,
             processes_killed: self.processes_killed,
@@ -166,8 +173,29 @@ impl Reports {
         let report = &mut self.all[self.of_program[program]];
         report.last = now;
         report.transactions += 1;
-        report.time += took;
-        report.latencies.saturating_record(took.picoseconds() / 1000);
+        report.latencies.add(took);
+    }
+
+    /// Notes how long what a thread of a program asked the kernel for took.
+    pub fn call(&mut self, program: usize, call: Call, took: Time) {
+        self.all[self.of_program[program]].calls[call as usize].add(took);
+    }
+
+    /// Notes that a thread of a program could not go on.
+    pub fn delay(&mut self, program: usize, delay: &Delay) {
+        let report = &mut self.all[self.of_program[program]];
+        delay.causes().for_each(|(cause, time)| report.delays[cause as usize].add(time));
+    }
+
+    /// How long threads of a program have been on CPUs since measuring began, where they run on `cpu` now.
+    pub fn cpu_time(&mut self, system: &System, cpu: Cpu, program: usize) -> Time {
+        self.settle(system, cpu, self.payers[cpu.index()]);
+        self.settled_cpu_time(program)
+    }
+
+    /// How long threads of a program have been on CPUs since measuring began, as far as that is settled.
+    pub fn settled_cpu_time(&self, program: usize) -> Time {
+        self.all[self.of_program[program]].spent.iter().copied().sum()
     }
 
     /// The name of a running program.
@@ -264,7 +292,7 @@ impl Reports {
     pub fn fill(&self, outcome: &mut Outcome, times: Range<Time>) {
         let seconds = (times.end - times.start).seconds().max(1e-12);
         let done = self.transactions();
-        let time: Time = self.all.iter().map(|report| report.time).sum();
+        let time: Time = self.all.iter().map(|report| report.latencies.sum()).sum();
         outcome.set(metric::SCORE, done as f64 / seconds);
         outcome.set(metric::TRANSACTIONS, done as f64);
         outcome.set(metric::TRANSACTION_TIME, time.seconds() * 1e6);
@@ -282,6 +310,12 @@ impl Reports {
             timeline.tasks = self.all.iter().map(|report| report.name.clone()).collect();
         }
     }
+}
+
+/// Those that there are, with their names.
+fn named<const N: usize>(names: [&str; N], all: &[Durations; N]) -> BTreeMap<String, Distribution> {
+    let named = names.into_iter().zip(all);
+    named.filter_map(|(name, durations)| Some((name.to_string(), durations.distribution()?))).collect()
 }
 
 /// Seconds in the categories that are `wanted`.

@@ -11,10 +11,10 @@ use crate::{Boot, RunError, System};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Pfn;
 use mm::address_space::{MmId, Vpn};
+use mm::delayacct::Delay;
 use mm::memcontrol::{Memcg, MemcgWrite};
 use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
-use mm::psi::Stall;
 use mm::readahead::OpenFileId;
 use mm::write::Write;
 use mm::writeback::Dirtier;
@@ -70,6 +70,22 @@ pub(super) enum Role {
     First(Startup),
 }
 
+/// What a transaction waited for so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TransactionWaits {
+    /// For its thread, which had earlier requests to answer.
+    pub for_thread: Time,
+    /// What delayed the thread since.
+    pub delay: Option<Delay>,
+}
+
+impl TransactionWaits {
+    /// Adds a delay of the thread.
+    pub fn add(&mut self, later: Delay) {
+        self.delay = Some(self.delay.map_or(later, |earlier| earlier.and(later)));
+    }
+}
+
 pub(super) struct Thread {
     /// Index into `Host::programs`.
     pub program: usize,
@@ -96,9 +112,13 @@ pub(super) struct Thread {
     /// The lowest page of its stack, if it has one.
     pub stack: Option<Vpn>,
     pub dirtier: Dirtier,
-    /// What it has stood still for memory in an operation that has not gone on yet.
-    pub stall: Option<Stall>,
+    /// How long it could not go on in an operation that does not yet.
+    pub delay: Option<Delay>,
+    /// Since when it asks the kernel for something that is not done yet.
+    pub call_began: Option<Time>,
     pub transaction_start: Time,
+    /// What of the transaction was not spent on a CPU.
+    pub waits: TransactionWaits,
 }
 
 impl Thread {
@@ -120,8 +140,10 @@ impl Thread {
             kernel_pages: Vec::new(),
             stack: None,
             dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
-            stall: None,
+            delay: None,
+            call_began: None,
             transaction_start: start,
+            waits: TransactionWaits::default(),
         }
     }
 

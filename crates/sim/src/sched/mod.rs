@@ -69,6 +69,16 @@ struct Thread {
     task: Option<TaskId>,
     /// Its CPU affinity; `None` for all CPUs.
     allowed: Option<CpuSet>,
+    /// Since when it waits for a CPU, if it does.
+    queued: Option<Time>,
+    /// How long it has waited for CPUs since that was taken.
+    run_delay: Time,
+}
+
+impl Thread {
+    fn new(task: Option<TaskId>, allowed: Option<CpuSet>) -> Thread {
+        Thread { task, allowed, queued: None, run_delay: Time::ZERO }
+    }
 }
 
 impl Thread {
@@ -83,6 +93,8 @@ pub(crate) struct Scheduler {
     threads: Vec<Thread>,
     /// By CPU.
     queues: Vec<VecDeque<usize>>,
+    /// By CPU, which thread runs.
+    running: Vec<Option<usize>>,
     next_tick: Vec<Time>,
     balance: Balance,
     random: Pcg64Mcg,
@@ -94,6 +106,7 @@ impl Scheduler {
             features,
             threads: Vec::new(),
             queues: vec![VecDeque::new(); cpus],
+            running: vec![None; cpus],
             next_tick: vec![Time::NEVER; cpus],
             balance: Balance::new(cpus),
             random,
@@ -102,13 +115,13 @@ impl Scheduler {
 
     /// Adds a thread that may run on all CPUs and is on none yet. Returns its number.
     pub fn add(&mut self, task: TaskId) -> usize {
-        self.threads.push(Thread { task: Some(task), allowed: None });
+        self.threads.push(Thread::new(Some(task), None));
         self.threads.len() - 1
     }
 
     /// Adds a kernel thread, which sleeps. Returns its number.
     pub fn add_kernel_thread(&mut self, allowed: Option<CpuSet>) -> usize {
-        self.threads.push(Thread { task: None, allowed });
+        self.threads.push(Thread::new(None, allowed));
         self.threads.len() - 1
     }
 
@@ -183,6 +196,7 @@ impl Scheduler {
 
     /// Adds a thread to the queue of a CPU.
     pub fn enqueue(&mut self, system: &mut System, cpu: Cpu, thread: usize, now: Time) {
+        self.threads[thread].queued.get_or_insert(now);
         self.queues[cpu.index()].push_back(thread);
         if self.queues[cpu.index()].len() == 1 {
             system.wake(cpu, now);
@@ -233,9 +247,33 @@ impl Scheduler {
         }
     }
 
+    /// Notes since when a thread could run that a CPU looks for only now.
+    pub fn note_ready(&mut self, thread: usize, since: Time) {
+        self.threads[thread].queued = Some(since);
+    }
+
+    /// How long a thread has waited for CPUs since this was asked last (`run_delay` of `struct sched_info`).
+    #[inline]
+    pub fn take_run_delay(&mut self, thread: usize) -> Time {
+        std::mem::take(&mut self.threads[thread].run_delay)
+    }
+
     /// Tells the memory manager which task runs on `cpu` now.
     fn switch(&mut self, system: &mut System, cpu: Cpu) {
-        let task = self.current(cpu).and_then(|thread| self.threads[thread].task);
+        let (now, next) = (system.machine.now(cpu), self.current(cpu));
+        let before = std::mem::replace(&mut self.running[cpu.index()], next);
+        if let Some(before) = before
+            && Some(before) != next
+            && self.queues[cpu.index()].contains(&before)
+        {
+            self.threads[before].queued = Some(now);
+        }
+        if let Some(next) = next
+            && let Some(since) = self.threads[next].queued.take()
+        {
+            self.threads[next].run_delay += now.saturating_sub(since);
+        }
+        let task = next.and_then(|thread| self.threads[thread].task);
         system.mm.enter(&mut system.machine, cpu).switch_task(task);
     }
 
@@ -376,7 +414,7 @@ impl Scheduler {
             let queue = &self.queues[cpu.index()];
             let runs = match queue.front().map(|&first| &self.threads[first]) {
                 None => Occupant::Nobody,
-                Some(Thread { task: Some(task), allowed: None }) => Occupant::MayMove(*task),
+                Some(Thread { task: Some(task), allowed: None, .. }) => Occupant::MayMove(*task),
                 Some(_) => Occupant::Stays,
             };
             CpuLoad { threads: queue.len(), runs }

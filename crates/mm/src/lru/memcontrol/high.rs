@@ -13,10 +13,10 @@
 
 use super::policy::{high_delay, overage};
 use super::{Memcg, Memcgs};
+use crate::delayacct::Cause;
 use crate::jiffies::TICK_NS;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::vmscan::policy::{MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX};
-use crate::psi::MemoryStall;
 use machine::{Cpu, Time};
 
 impl Memcgs {
@@ -46,10 +46,7 @@ impl Kernel<'_> {
     pub fn return_over_high(&mut self, memcg: Memcg) -> Time {
         self.handle_over_high(memcg);
         let jiffies = std::mem::take(&mut self.parts.lrus.memcgs.over_high[self.on.cpu.index()].sleep);
-        let sleep = Time::from_nanoseconds(jiffies * TICK_NS);
-        let now = self.on.machine.now(self.on.cpu);
-        self.parts.stalls.add(self.on.cpu, MemoryStall::MemoryHigh, (now, sleep));
-        sleep
+        Time::from_nanoseconds(jiffies * TICK_NS)
     }
 
     /// Reclaims what the task has been charged over memory.high, and notes how long it has to sleep
@@ -84,7 +81,7 @@ impl Kernel<'_> {
         let mut reclaimed = 0;
         for group in groups.into_iter().filter(|&group| group != Memcg::ROOT) {
             if self.parts.lrus.memcgs.get(group).is_over_high() {
-                reclaimed += self.stands_still(MemoryStall::MemoryHigh, |kernel| {
+                reclaimed += self.delays_task(Cause::MemoryHigh, |kernel| {
                     kernel.try_to_free_mem_cgroup_pages(group, pages)
                 });
             }

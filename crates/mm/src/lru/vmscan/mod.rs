@@ -37,6 +37,7 @@ use crate::allocator::memory_map::ZoneType;
 use crate::allocator::request::{Effort, OutOfMemory, PAGE_ALLOC_COSTLY_ORDER, Request};
 use crate::allocator::watermark::Mark;
 use crate::counters::Event;
+use crate::delayacct::Cause;
 use crate::features::Features;
 use crate::kernel::{Kernel, Parts};
 use crate::lru::Lrus;
@@ -45,7 +46,6 @@ use crate::lru::lruvec::{LruList, Lruvec};
 use crate::lru::memcontrol::{CHARGE_BATCH, FLUSH_INTERVAL, Memcg, MemoryCgroup};
 use crate::lru::mmzone::LruType;
 use crate::lru::workingset::policy::age_by_activation;
-use crate::psi::MemoryStall;
 use crate::sysctl::Settings;
 use machine::{Node, Time};
 use policy::{DEF_PRIORITY, MAX_RECLAIM_RETRIES, SWAP_CLUSTER_MAX, SlabScan, compact_gap, walks_in_part};
@@ -182,9 +182,8 @@ impl Kernel<'_> {
             if !effort.direct {
                 return Err(OutOfMemory);
             }
-            let reclaimed = self.stands_still(MemoryStall::MemoryMax, |kernel| {
-                kernel.try_to_free_mem_cgroup_pages(full, pages)
-            });
+            let reclaimed =
+                self.delays_task(Cause::MemoryMax, |kernel| kernel.try_to_free_mem_cgroup_pages(full, pages));
             if self.parts.lrus.memcgs.margin(full) >= pages {
                 continue;
             }
@@ -220,7 +219,7 @@ impl Kernel<'_> {
     pub(crate) fn try_to_free_pages(&mut self, request: &Request, node: Node) -> u64 {
         let mut sc = ScanControl::new(Memcg::ROOT, SWAP_CLUSTER_MAX, request.order, request.highest);
         let nodes = self.parts.allocator.nodes_for(node, request);
-        self.stands_still(MemoryStall::DirectReclaim, |kernel| kernel.do_try_to_free_pages(&mut sc, &nodes));
+        self.delays_task(Cause::DirectReclaim, |kernel| kernel.do_try_to_free_pages(&mut sc, &nodes));
         sc.nr_reclaimed
     }
 

@@ -131,7 +131,7 @@ pub fn is_hopeless(failures: u32) -> bool {
     failures >= MAX_RECLAIM_RETRIES
 }
 
-/// Whether a run that ends now counts as a failure: until 6.18 only if no watermark was boosted.
+/// Whether a run that ends now counts as a failure: it reclaimed nothing, and since 6.19 no watermark was boosted either.
 pub fn was_in_vain(f: &Features, run: &KswapdRun) -> bool {
     run.reclaimed == 0 && (f.boosted_runs_fail || !run.boosted)
 }

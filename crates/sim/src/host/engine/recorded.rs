@@ -8,7 +8,8 @@
 
 use super::{Doing, Host, Progress, State, Thread};
 use crate::System;
-use machine::{Cpu, Time};
+use crate::block_io::Wait;
+use machine::Cpu;
 use mm::allocator::request::OutOfMemory;
 use mm::{Category, Event};
 use workload::mappings::{self, Change};
@@ -36,8 +37,8 @@ impl Host<'_> {
             self.threads[thread].doing = Some(at(page));
             let waits = self.touch_recorded(system, cpu, thread, change.page + page, write)?;
             self.threads[thread].doing = (page + 1 < change.pages).then(|| at(page + 1));
-            if let Some(until) = waits {
-                return Ok(Progress::Waits(until));
+            if let Some(wait) = waits {
+                return Ok(Progress::Waits(wait));
             }
         }
         Ok(Progress::Goes)
@@ -52,7 +53,7 @@ impl Host<'_> {
         system.machine.charge(cpu, Category::PageFree, cost);
     }
 
-    /// Touches a recorded page for the first time. Returns until when the thread has to wait for it, if it has to.
+    /// Touches a recorded page for the first time. Returns the wait for it, if there is one.
     fn touch_recorded(
         &mut self,
         system: &mut System,
@@ -60,7 +61,7 @@ impl Host<'_> {
         thread: usize,
         recorded: u64,
         write: bool,
-    ) -> Result<Option<Time>, OutOfMemory> {
+    ) -> Result<Option<Wait>, OutOfMemory> {
         let mm = self.mm_of(thread);
         let mut kernel = system.mm.enter(&mut system.machine, cpu);
         let own = &mut self.processes[self.threads[thread].process];
@@ -68,7 +69,7 @@ impl Host<'_> {
             return Ok(None);
         };
         let faults = system.mm.counters().get(Event::Pgfault);
-        let waits = self.io.touch(system, cpu, (mm, page), write)?;
+        let waits = self.touch_page(system, cpu, thread, (mm, page), write)?;
         if system.mm.counters().get(Event::Pgfault) == faults {
             // It came with the folio of an earlier fault.
             let folio = system.mm.parts.address_spaces.pte(mm, page).folio();

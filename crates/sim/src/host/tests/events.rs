@@ -95,3 +95,34 @@ fn kswapd_gives_up_where_nothing_is_left() {
     let gave_up = outcome.events.iter().filter(|event| matches!(event.what, Happening::KswapdGaveUp { .. }));
     assert!(gave_up.count() > 0, "{:?}", outcome.events);
 }
+
+/// The slowest transaction of a program: how long it took, was queued, and was delayed by each cause.
+fn slowest(outcome: &Outcome, name: &str) -> (f64, f64, BTreeMap<String, f64>) {
+    let slowest = outcome.events.iter().find_map(|event| match &event.what {
+        Happening::SlowestTransaction { program, queued_seconds, delays } if program == name => {
+            Some((event.took_seconds.unwrap(), *queued_seconds, delays.clone()))
+        }
+        _ => None,
+    });
+    slowest.unwrap_or_else(|| panic!("{:?}", outcome.events))
+}
+
+#[test]
+fn the_slowest_transaction_says_what_it_waited_for() {
+    let outcome = outcome_of("6.12", &[], &reader("files", 600, ""));
+    let (took, queued, delays) = slowest(&outcome, "files");
+    // A histogram keeps three digits.
+    let longest = outcome.programs[0].latency_us["max"] / 1e6;
+    assert!((took - longest).abs() < 2e-3 * longest, "{took} s, {longest} s");
+    assert!(
+        queued == 0.0 && delays["device"] > 0.25 * took && delays["device"] < took,
+        "{delays:?} in {took} s"
+    );
+    // More requests than a thread can answer are queued behind each other.
+    let busy = "[[programs]]\nname = 'busy'\n[programs.program]\nkind = 'service'\nthreads = 1\nfirst_cpu = 0\n\
+                requests_per_second = { value = 2000.0, source = 'made up' }\n\
+                work_us = { value = 600.0, source = 'made up' }\n\
+                work_spread = { value = 0.0, source = 'made up' }\npages = 1\n";
+    let (took, queued, delays) = slowest(&outcome_of("6.12", &[], busy), "busy");
+    assert!(took > 0.1 && (took - queued - 600e-6).abs() < 1e-4, "{took} s, queued {queued} s, {delays:?}");
+}

@@ -1,5 +1,6 @@
 //! What holds for programs side by side: each of them is served, time is accounted once, and nobody pays for another's end.
 
+mod delays;
 mod events;
 mod nodes;
 mod pools;
@@ -193,7 +194,9 @@ fn exceeds_its_limit_from(milliseconds: u32) -> RunEvent {
     assert_eq!(greedy.processes_killed, 1);
     let of_greedy = |event: &RunEvent| {
         let Happening::OomKill { cause, killed } = &event.what else { return false };
-        cause.contains("memory.max of 16.0 MiB") && killed[0].program == "greedy" && killed[0].is_chosen
+        cause.contains("small has a memory.max of 16.0 MiB")
+            && killed[0].program == "greedy"
+            && killed[0].is_chosen
     };
     outcome.events.into_iter().find(of_greedy).expect("a kill is an event")
 }
