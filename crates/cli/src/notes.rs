@@ -3,7 +3,7 @@
 //! ```text
 //!   the machine's profile has no [blocks] ...                                    all runs say so
 //!   6.1, seeds 1, 3: 2 threads of build were cut off
-//!   6.1, seeds 1, 2: out of memory 3 times, first at 3.204 s: a memory.max of 64.0 MiB ...
+//!   6.1, seeds 1, 2: out of memory 3 times, first at 3.204 s: box has a memory.max of 64.0 MiB ...
 //! ```
 
 use lab::results::Record;

@@ -12,8 +12,8 @@
 //! describe how the machine was set up. A setting that only later kernels have is no error either, as releases are compared with one
 //! set of settings; but that it changes nothing is said.
 
+use crate::explain::bisect::release;
 use mm::SETTINGS;
-use mm::series::RELEASES;
 use mm::sysctl::{Since, Subsystem};
 use sim::host::HostPrograms;
 use sim::{Run, Workload, name_and_features};
@@ -81,14 +81,13 @@ pub(crate) fn why_unused(subsystem: Subsystem, kinds: &[&str], example: &str, ki
 
 /// A sentence for each of the settings `names` that kernels of some of the runs do not have yet.
 pub fn of_later_kernels<'a>(runs: &[Run], names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let place = |name: &str| RELEASES.iter().position(|&(release, model)| release == name || model == name);
     let note = |name: &str| {
         let Since::Release(since, _) = SETTINGS.iter().find(|setting| setting.name == name)?.since else {
             return None;
         };
         let mut without: Vec<&str> = runs.iter().map(|run| name_and_features(&run.variant).0).collect();
         without.dedup();
-        without.retain(|variant| place(variant).is_some_and(|place_of| Some(place_of) < place(since)));
+        without.retain(|variant| release(variant).is_some_and(|before| Some(before) < release(since)));
         let kernels = without.join(", ");
         (!without.is_empty())
             .then(|| format!("{name} changes nothing under {kernels}: kernels have it since {since}"))

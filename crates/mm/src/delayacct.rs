@@ -15,7 +15,7 @@ use machine::{Cpu, Time};
 /// Why a task did not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Others ran on its CPU (`run_delay`).
+    /// Others ran on its CPU, or the CPU was in a long path of the kernel (`run_delay`).
     RunQueue,
     /// It waited for a device.
     Device,

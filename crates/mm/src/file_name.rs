@@ -19,6 +19,10 @@ pub(crate) const TRIGGERS: [&str; 5] = [
     "vm.drop_caches",
 ];
 
+/// Files of the pool of huge pages of one size. A node has the first alone, and the smallest size has no `demote`.
+pub(crate) const OF_POOLS: [&str; 4] =
+    ["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages", "demote"];
+
 /// Directories of files whose names begin with what is behind them.
 const DIRECTORIES: [&str; 5] = [
     "/sys/kernel/mm/hugepages/",
@@ -51,9 +55,8 @@ pub fn short(name: &str) -> Cow<'_, str> {
 /// Whether a name is that of a file which is no setting: a write to it does something.
 pub(crate) fn is_trigger(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
-    let of_pool = ["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages", "demote"];
     TRIGGERS.contains(&name)
-        || name.contains("hugepages-") && of_pool.contains(&file)
+        || name.contains("hugepages-") && OF_POOLS.contains(&file)
         || name.starts_with("node") && file == "compact"
         || name.contains('/') && file.starts_with("memory.")
 }

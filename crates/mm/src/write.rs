@@ -16,6 +16,7 @@ use crate::kernel::{Kernel, MemoryManager};
 use crate::page_cache::drop_caches::{self, DropCaches};
 use crate::sysctl::{SettingError, most_like_file};
 use machine::Node;
+use std::ops::RangeInclusive;
 use thiserror::Error;
 
 /// Why a write is rejected.
@@ -99,6 +100,28 @@ pub(crate) fn number(file: &str, value: &str, takes: &'static str) -> Result<u64
     }
 }
 
+/// The number in a write to a file that takes only some, which `takes` says in words.
+fn number_within(
+    file: &str,
+    value: &str,
+    (range, takes): (RangeInclusive<u64>, &'static str),
+) -> Result<u64, WriteError> {
+    let wanted = number(file, value, takes)?;
+    match range.contains(&wanted) {
+        true => Ok(wanted),
+        false => Err(WriteError::Invalid { file: file.into(), value: value.into(), takes }),
+    }
+}
+
+/// The node whose number is in the name of a file, on a machine with so many.
+pub(crate) fn node_of(file: &str, number: &str, nodes: usize) -> Result<Node, WriteError> {
+    let node = number.parse().ok().filter(|&node: &u8| usize::from(node) < nodes);
+    node.map(Node).ok_or_else(|| WriteError::NoFile {
+        file: file.into(),
+        remedy: format!("the machine has node0 to node{}", nodes - 1),
+    })
+}
+
 /// The error of a write to a file that is none of these and that the settings refuse.
 fn not_set(file: &str, error: SettingError) -> WriteError {
     match error {
@@ -139,32 +162,16 @@ impl MemoryManager {
         }
         if file == "vm.drop_caches" {
             let takes = "1 for page cache, 2 for slabs, 3 for both, 4 for no line in the log";
-            let wanted =
-                Some(number(file, value, takes)?).filter(|wanted| drop_caches::VALUES.contains(wanted));
-            return wanted.map(File::DropCaches).ok_or(WriteError::Invalid {
-                file: file.into(),
-                value: value.into(),
-                takes,
-            });
+            return number_within(file, value, (drop_caches::VALUES, takes)).map(File::DropCaches);
         }
         if file == "vm.compact_memory" {
-            return match number(file, value, "1") {
-                Ok(1) => Ok(File::Compact(None)),
-                _ => Err(WriteError::Invalid { file: file.into(), value: value.into(), takes: "1" }),
-            };
+            return number_within(file, value, (1..=1, "1")).map(|_| File::Compact(None));
         }
         let Some(node) = file.strip_suffix("/compact").and_then(|node| node.strip_prefix("node")) else {
             return Ok(File::Setting);
         };
         // Of a node it is a file of sysfs that takes anything.
-        let nodes = self.parts.allocator.nodes();
-        match node.parse::<u8>() {
-            Ok(node) if usize::from(node) < nodes => Ok(File::Compact(Some(Node(node)))),
-            _ => Err(WriteError::NoFile {
-                file: file.into(),
-                remedy: format!("the machine has node0 to node{}", nodes - 1),
-            }),
-        }
+        node_of(file, node, self.parts.allocator.nodes()).map(|node| File::Compact(Some(node)))
     }
 
     /// Whether `echo value > file` would be accepted.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   vm.nr_hugepages=2048      470 of 2048 pages, no memory for more, 54 MiB migrated
-//!   out of memory             a memory.max of 64.0 MiB and nothing to reclaim; killed: ...
+//!   out of memory             box has a memory.max of 64.0 MiB and nothing to reclaim; killed: ...
 //!   memory stall of service   refault 12 ms, direct_reclaim 2 ms
 //! ```
 

@@ -29,7 +29,7 @@ pub fn releases(from: &str, to: &str) -> Vec<&'static str> {
 }
 
 /// Which release a kernel is, by name or as a variant.
-fn release(name: &str) -> Option<usize> {
+pub(crate) fn release(name: &str) -> Option<usize> {
     let variant = Variant::of_release(name).map_or(name, |variant| variant.name);
     RELEASES.iter().position(|(_, known)| *known == variant)
 }

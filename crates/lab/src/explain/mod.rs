@@ -36,7 +36,7 @@
 //! be added.
 
 mod acting;
-mod bisect;
+pub(crate) mod bisect;
 mod game;
 mod measurements;
 mod players;

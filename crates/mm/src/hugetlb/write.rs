@@ -14,12 +14,13 @@
 use super::demote::Demote;
 use super::resize::{Resize, Target};
 use super::{HugetlbPools, ORDERS};
+use crate::file_name::OF_POOLS;
 use crate::kernel::{Kernel, MemoryManager};
-use crate::write::{WriteError, number};
+use crate::write::{WriteError, node_of, number};
 use machine::Node;
 
-/// Files of the default size.
-const VM_FILES: [&str; 3] = ["vm.nr_hugepages", "vm.nr_hugepages_mempolicy", "vm.nr_overcommit_hugepages"];
+/// How many of [`OF_POOLS`] the default size has, the smallest: its pages cannot be demoted.
+const OF_DEFAULT_SIZE: usize = OF_POOLS.len() - 1;
 
 /// What a number in these files is.
 const TAKES: &str = "a number of pages, 0 and more";
@@ -78,18 +79,15 @@ impl HugetlbPools {
     fn file<'a>(&self, file: &'a str) -> Result<Option<PoolFile<'a>>, WriteError> {
         let missing = |remedy: String| Err(WriteError::NoFile { file: file.into(), remedy });
         if let Some(attribute) = file.strip_prefix("vm.") {
-            return Ok(VM_FILES.contains(&file).then_some(PoolFile { h: 0, node: None, attribute }));
+            let of_pools = OF_POOLS[..OF_DEFAULT_SIZE].contains(&attribute);
+            return Ok(of_pools.then_some(PoolFile { h: 0, node: None, attribute }));
         }
         let mut parts: Vec<&str> = file.split('/').collect();
         let mut node = None;
         if parts.len() == 3
             && let Some(number) = parts[0].strip_prefix("node")
         {
-            let nodes = self.hstates[0].nr_nodes();
-            match number.parse::<u8>() {
-                Ok(n) if usize::from(n) < nodes => node = Some(Node(n)),
-                _ => return missing(format!("the machine has node0 to node{}", nodes - 1)),
-            }
+            node = Some(node_of(file, number, self.hstates[0].nr_nodes())?);
             parts.remove(0);
         }
         let [size, attribute] = parts[..] else { return Ok(None) };
@@ -102,9 +100,9 @@ impl HugetlbPools {
             return missing(format!("page sizes of this machine: {}", sizes.join(", ")));
         };
         let known: &[&str] = match (node, h) {
-            (Some(_), _) => &["nr_hugepages"],
-            (None, 0) => &["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages"],
-            (None, _) => &["nr_hugepages", "nr_hugepages_mempolicy", "nr_overcommit_hugepages", "demote"],
+            (Some(_), _) => &OF_POOLS[..1],
+            (None, 0) => &OF_POOLS[..OF_DEFAULT_SIZE],
+            (None, _) => &OF_POOLS,
         };
         if !known.contains(&attribute) {
             return missing(format!("it has {}", known.join(", ")));

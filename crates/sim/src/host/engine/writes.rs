@@ -60,7 +60,7 @@ impl Host<'_> {
     }
 
     /// Goes on with a write to a file of a cgroup. Returns what it came to, if that was all.
-    pub(super) fn step_memcg_write(
+    fn step_memcg_write(
         &mut self,
         system: &mut System,
         cpu: Cpu,
