@@ -175,6 +175,16 @@ impl System {
         }
     }
 
+    /// Wakes `cpu` at `time`, which may be later than now and until when others may wake it; a CPU that is awake looks for itself.
+    pub fn wake_later(&mut self, cpu: Cpu, time: Time) {
+        if !self.is_busy(cpu) && time < self.machine.wakes(cpu) {
+            self.machine.sleep_until(cpu, time);
+            let has_work = self.mm.parts.allocator.vmstat_has_work(cpu);
+            let due = if has_work { self.vmstat.due(cpu) } else { Time::NEVER };
+            self.queue.push(time.min(due), cpu);
+        }
+    }
+
     /// Does `work` that was done before the run: it takes no time of any CPU.
     pub fn before_the_run<T>(&mut self, work: impl FnOnce(&mut System) -> T) -> T {
         let costs = std::mem::replace(&mut self.machine.costs, Costs::FREE);

@@ -331,6 +331,39 @@ impl<'s> Host<'s> {
         }
     }
 
+    /// Has a CPU wake a thread at a time to which only the CPU that acts may have come: what others do before that comes first.
+    fn wake_at(&mut self, system: &mut System, thread: usize, cpu: Cpu, time: Time) {
+        self.threads[thread].state = State::Waits;
+        self.timers[cpu.index()].push(Reverse((time, thread)));
+        system.wake_later(cpu, time);
+    }
+
+    /// Lets idle CPUs nearby wake the threads whose time came while `cpu` was in a long path of the kernel: an interrupt does not wait for its
+    /// end. Where none is idle they wait.
+    fn hand_over_timers(&mut self, system: &mut System, cpu: Cpu) {
+        let now = system.machine.now(cpu);
+        if self.next_timer(cpu) >= now {
+            return;
+        }
+        let mut stay = Vec::new();
+        while let Some(&Reverse((time, thread))) = self.timers[cpu.index()].peek()
+            && time < now
+        {
+            self.timers[cpu.index()].pop();
+            if self.threads[thread].state != State::Waits {
+                continue;
+            }
+            match self.scheduler.idle_near(system, thread, cpu, time) {
+                Some(near) => {
+                    self.timers[near.index()].push(Reverse((time, thread)));
+                    system.wake_later(near, time);
+                }
+                None => stay.push(Reverse((time, thread))),
+            }
+        }
+        self.timers[cpu.index()].extend(stay);
+    }
+
     /// When the next thread is woken on `cpu`.
     fn next_timer(&self, cpu: Cpu) -> Time {
         self.timers[cpu.index()].peek().map_or(Time::NEVER, |&Reverse((time, _))| time)
@@ -675,8 +708,7 @@ impl<'s> Host<'s> {
     fn wake_waiting(&mut self, system: &mut System, cpu: Cpu, process: usize) {
         let now = system.machine.now(cpu);
         for (thread, place) in std::mem::take(&mut self.processes[process].waiting) {
-            self.threads[thread].state = State::Runs;
-            self.scheduler.wake_up(system, thread, place, now);
+            self.wake_at(system, thread, place, now);
         }
     }
 
@@ -779,7 +811,7 @@ impl<'s> Host<'s> {
         (own.data, own.areas) = (mapped.data, mapped.areas);
         own.recorded.exec();
         self.threads[thread].stack = mapped.stacks.first().copied();
-        self.begin_process(system, thread, (mm, task), now);
+        self.begin_process(system, cpu, thread, (mm, task));
         self.scheduler.pull(system, cpu);
     }
 
@@ -794,14 +826,14 @@ impl<'s> Host<'s> {
     }
 
     /// Lets the only thread of a process run with this address space and task, on the CPU with the fewest threads.
-    fn begin_process(&mut self, system: &mut System, thread: usize, (mm, task): (MmId, TaskId), now: Time) {
+    fn begin_process(&mut self, system: &mut System, cpu: Cpu, thread: usize, (mm, task): (MmId, TaskId)) {
+        let now = system.machine.now(cpu);
         let own = &mut self.processes[self.threads[thread].process];
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
         self.running += 1;
-        let own = &mut self.threads[thread];
-        (own.state, own.started) = (State::Runs, true);
+        self.threads[thread].started = false;
         self.scheduler.set_task(thread, task);
-        self.scheduler.start(system, thread, None, now);
+        self.wake_at(system, thread, cpu, now);
     }
 
     /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.
@@ -909,6 +941,7 @@ impl Program for Host<'_> {
         self.io.complete(system, cpu, now);
         self.io.submit_swap_reads(system, cpu);
         self.wake_due(system, cpu, now);
+        self.daemons.wake(system, &mut self.scheduler, cpu);
         if self.io.flushers.are_on(cpu) && system.may_share(cpu) {
             self.reports.switch(system, cpu, Payer::Kernel(KernelWork::Writeback));
             self.io.step_flushers(system, cpu);
@@ -937,7 +970,7 @@ impl Program for Host<'_> {
             Some(_) => self.run_daemon(system, cpu, thread),
             None => self.run_thread(system, cpu, thread),
         }
-        self.daemons.wake(system, &mut self.scheduler, cpu);
+        self.hand_over_timers(system, cpu);
         self.io.flushers.wake(system, cpu, system.machine.now(cpu));
         Step::Again
     }

@@ -213,18 +213,26 @@ impl Scheduler {
         self.enqueue(system, cpu, thread, now);
     }
 
+    /// Whether a CPU has nothing to do at a time: its queue is empty, and it is not about to end what it does later than that.
+    fn is_idle(&self, system: &System, cpu: Cpu, time: Time) -> bool {
+        self.queues[cpu.index()].is_empty() && system.machine.now(cpu) <= time
+    }
+
+    /// A CPU of the same node that is idle at a time, and on which a thread may run.
+    pub fn idle_near(&self, system: &System, thread: usize, cpu: Cpu, time: Time) -> Option<Cpu> {
+        let topology = &system.machine.topology;
+        let near = topology.cpus_of(topology.node(cpu)).into_iter();
+        let mut idle = near.filter(|&cpu| self.is_idle(system, cpu, time));
+        idle.find(|&cpu| self.threads[thread].may_run_on(topology, cpu))
+    }
+
     /// Lets a thread run that has waited: on the CPU where it ran before if that is idle, else on an idle one of the same node, else
     /// where it ran, before the thread that runs there (`select_idle_sibling`, `wakeup_preempt`): who has slept is behind in virtual
     /// run time.
     pub fn wake_up(&mut self, system: &mut System, thread: usize, previous: Cpu, now: Time) {
-        let topology = &system.machine.topology;
-        let may_run = |cpu: &Cpu| self.threads[thread].may_run_on(topology, *cpu);
-        let is_idle = |cpu: &Cpu| self.queues[cpu.index()].is_empty();
-        let cpu = if is_idle(&previous) {
-            previous
-        } else {
-            let near = topology.cpus_of(topology.node(previous));
-            near.into_iter().find(|cpu| is_idle(cpu) && may_run(cpu)).unwrap_or(previous)
+        let cpu = match self.is_idle(system, previous, now) {
+            true => previous,
+            false => self.idle_near(system, thread, previous, now).unwrap_or(previous),
         };
         self.enqueue(system, cpu, thread, now);
         if self.queues[cpu.index()].len() > 1 {

@@ -6,7 +6,7 @@
 //!   child         └─ copy of the address space ── exit
 //! ```
 
-use super::{Doing, Host, Progress, State, Thread};
+use super::{Doing, Host, Progress, Thread};
 use crate::System;
 use crate::block_io::Wait;
 use machine::Cpu;
@@ -93,7 +93,7 @@ impl Host<'_> {
             self.processes.get_disjoint_mut([process, number]).expect("no process is its own child");
         own.recorded.fork(&parent.recorded);
         let only = *own.threads.first().expect("each process has a thread");
-        self.begin_process(system, only, (mm, task), now);
+        self.begin_process(system, cpu, only, (mm, task));
     }
 
     /// Waits until a process of the program has exited.
@@ -122,8 +122,7 @@ impl Host<'_> {
             return;
         }
         let Some((thread, place)) = own.awaited_by.take() else { return };
-        self.threads[thread].state = State::Runs;
-        self.scheduler.wake_up(system, thread, place, system.machine.now(cpu));
+        self.wake_at(system, thread, place, system.machine.now(cpu));
     }
 
     /// No child wakes the threads of a process that is killed.
