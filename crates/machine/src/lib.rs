@@ -254,6 +254,15 @@ impl<C: Category> Machine<C> {
         }
     }
 
+    /// The work that `cpu` gets done in `time` from now on, which is less while its SMT sibling is busy.
+    #[inline]
+    pub fn work_within(&self, cpu: Cpu, time: Time) -> Time {
+        match self.places[cpu.index()].sibling {
+            Some(sibling) if self.busy[sibling.index()] => time.scale(1.0 / self.costs.smt_slowdown),
+            _ => time,
+        }
+    }
+
     /// Charges `work` to `category` on `cpu`, longer while its SMT sibling is busy.
     #[inline]
     pub fn work(&mut self, cpu: Cpu, category: C, work: Time) {

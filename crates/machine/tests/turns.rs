@@ -1,4 +1,4 @@
-//! CPUs that are emulated one after the other, in turns.
+//! CPUs that are emulated one after the other, in turns, or share a core.
 
 use machine::{Category, Costs, Cpu, Machine, SpinLock, Time, Topology, TurnShares};
 
@@ -39,6 +39,18 @@ fn who_has_a_smaller_share_takes_longer() {
     machine.sleep_until(Cpu(1), Time::NEVER);
     machine.charge(Cpu(0), Work::Any, ns(30));
     assert_eq!(machine.now(Cpu(0)), ns(100));
+}
+
+#[test]
+fn work_that_fits_into_a_time_takes_that_time() {
+    let topology = Topology { threads_per_core: 2, ..Topology::single() };
+    let costs = Costs { smt_slowdown: 1.6, ..Costs::FREE };
+    let mut machine: Machine<Work> = Machine::new(topology, costs);
+    assert_eq!(machine.work_within(Cpu(0), ns(800)), ns(800), "the sibling is idle");
+    machine.set_busy(Cpu(1));
+    assert_eq!(machine.work_within(Cpu(0), ns(800)), ns(500));
+    machine.work(Cpu(0), Work::Any, ns(500));
+    assert_eq!(machine.now(Cpu(0)), ns(800));
 }
 
 #[test]

@@ -620,7 +620,8 @@ impl<'s> Host<'s> {
 
     /// Computes until the CPU has to look at something else, and notes what is left.
     fn compute(&mut self, system: &mut System, cpu: Cpu, thread: usize, operation: Operation) {
-        let room = self.limit(cpu).saturating_sub(system.machine.now(cpu)).picoseconds() / 1000;
+        let until_limit = self.limit(cpu).saturating_sub(system.machine.now(cpu));
+        let room = system.machine.work_within(cpu, until_limit).picoseconds() / 1000;
         let mut left = operation;
         let (category, takes, goes_on) = match &mut left {
             Operation::Compute { nanoseconds } => {
