@@ -37,7 +37,11 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
         "hugetlb" if !has_pools(run) => Some(NO_POOLS.into()),
         "hugetlb" => None,
         "mglru" if !settings.lru_gen.enabled => Some("lru_gen/enabled = 0, so the classic LRU runs".into()),
-        "numa" if run.machine.topology().nodes == 1 => Some("the machine has one node".into()),
+        "numa"
+            if run.machine.topology().nodes == 1 && !run.settings.contains_key("kernel.numa_balancing") =>
+        {
+            Some("the machine has one node, so kernel.numa_balancing = 0".into())
+        }
         "numa" if !settings.numa.balancing && !settings.numa.tiering => {
             Some("kernel.numa_balancing = 0, so nothing is scanned".into())
         }

@@ -65,6 +65,8 @@ impl Boot<'_> {
     fn checked_settings(&self) -> Result<Settings, RunError> {
         let page_size = self.machine.page_size;
         let mut settings = Settings::new(page_size);
+        // `check_numabalancing_enable`: off on one node until somebody writes to the file.
+        settings.numa.balancing &= self.machine.topology().nodes > 1;
         for (name, value) in self.settings {
             settings.set(name, value)?;
         }

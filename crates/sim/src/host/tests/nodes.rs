@@ -124,6 +124,23 @@ fn areas_say_who_scanned_and_who_faulted() {
 }
 
 #[test]
+fn a_kernel_with_one_node_scans_nothing_unless_it_is_told_to() {
+    let scanned = |settings: &[(&str, &str)]| {
+        let mut run = small_run("numa02", "numa-6.12", settings, |threads| {
+            let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else {
+                panic!("{threads:?}")
+            };
+            (program.mib, program.loops) = (16, 20000);
+        });
+        (run.machine.topology.sockets, run.machine.topology.nodes) = (1, 1);
+        run.machine.topology.node_distances = vec![vec![10]];
+        crate::run(&run).unwrap().counters.get(Event::NumaPteUpdates) > 0
+    };
+    assert!(!scanned(&[]));
+    assert!(scanned(&[("kernel.numa_balancing", "1")]));
+}
+
+#[test]
 fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
     let run = |variant, nodes: &[u8]| {
         let outcome = small("numa02", variant, |threads| {
