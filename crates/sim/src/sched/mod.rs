@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each CPU has a queue; its first thread runs, and each tick switches to the next. A thread that is new or
-//! has to leave its CPU goes to the node with most idle CPUs, to a CPU with the fewest threads there, at
+//! has to leave its CPU goes to the node with most idle CPUs, to a CPU with the fewest threads there, of an idle core if there is one, at
 //! random among several. A waiting thread goes to an idle CPU, at a tick or when that CPU's last thread
 //! leaves; the nearest idle CPU is asked first. The threads of processes that start together are started in
 //! random order.
@@ -188,9 +188,12 @@ impl Scheduler {
             Some(CpuSet::Of(node)) => node,
             None => idlest[self.random.random_range(0..idlest.len())],
         };
+        // An idle core is idler than an idle SMT sibling (`update_pick_idlest` by `idle_cpus`).
+        let load_of_core =
+            |cpu: &Cpu| (load(cpu), topology.sibling(*cpu).map_or(0, |sibling| load(&sibling)));
         let cpus = topology.cpus_of(node);
-        let least = cpus.iter().map(load).min().unwrap_or(0);
-        let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| load(cpu) == least).collect();
+        let least = cpus.iter().map(load_of_core).min();
+        let least: Vec<Cpu> = cpus.into_iter().filter(|cpu| Some(load_of_core(cpu)) == least).collect();
         least[self.random.random_range(0..least.len())]
     }
 
@@ -218,12 +221,16 @@ impl Scheduler {
         self.queues[cpu.index()].is_empty() && system.machine.now(cpu) <= time
     }
 
-    /// A CPU of the same node that is idle at a time, and on which a thread may run.
+    /// A CPU of the same node that is idle at a time, and on which a thread may run; of an idle core if there is one (`select_idle_core`).
     pub fn idle_near(&self, system: &System, thread: usize, cpu: Cpu, time: Time) -> Option<Cpu> {
         let topology = &system.machine.topology;
         let near = topology.cpus_of(topology.node(cpu)).into_iter();
-        let mut idle = near.filter(|&cpu| self.is_idle(system, cpu, time));
-        idle.find(|&cpu| self.threads[thread].may_run_on(topology, cpu))
+        let idle = near.filter(|&cpu| self.is_idle(system, cpu, time));
+        let mut idle = idle.filter(|&cpu| self.threads[thread].may_run_on(topology, cpu)).peekable();
+        let first = idle.peek().copied();
+        let has_idle_core =
+            |cpu: &Cpu| topology.sibling(*cpu).is_none_or(|sibling| self.is_idle(system, sibling, time));
+        idle.find(has_idle_core).or(first)
     }
 
     /// Lets a thread run that has waited: on the CPU where it ran before if that is idle, else on an idle one of the same node, else

@@ -96,6 +96,18 @@ fn programs_of_both_families_run_side_by_side() {
     assert!((rate - outcome.get(metric::SCORE).unwrap()).abs() < 1e-6 * rate);
 }
 
+#[test]
+fn threads_share_no_core_while_one_is_idle() {
+    let rate = |threads_per_core| {
+        let mut run = run_of("6.12", &[], &(writer("first", 16, "") + &writer("second", 16, "")));
+        run.machine.topology.threads_per_core = threads_per_core;
+        let outcome = crate::run(&run).unwrap();
+        outcome.programs[0].transaction_rate + outcome.programs[1].transaction_rate
+    };
+    let (alone, with_siblings) = (rate(1), rate(2));
+    assert!(with_siblings > 0.99 * alone, "{with_siblings} of {alone}");
+}
+
 /// Three apps that need all of their memory and files, 4 and 2 MiB, and of a framework of 6 MiB at each of two launches.
 fn apps(keys: &str) -> String {
     let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
