@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kbuild, page-fault,     allocate and free pages            zones
-//!   socket-stream, replay
+//!   replay
 //!   long-running, host      fault in address spaces            zones, folio sizes, compaction, reclaim,
 //!                                                              and further ones for each kind
 //! ```
@@ -45,7 +45,7 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
     heeded(Subsystem::FailPageAlloc, &["host"], "hugetlb-8s"),
     heeded(Subsystem::TlbFlushes, &["host"], "hugetlb-8s"),
-    heeded(Subsystem::VmstatWorkers, &["kbuild", "page-fault", "socket-stream", "host"], "kbuild"),
+    heeded(Subsystem::VmstatWorkers, &["kbuild", "page-fault", "host"], "kbuild"),
 ];
 
 /// Kinds of workloads whose processes have page tables.

@@ -15,12 +15,14 @@
 use crate::published::{Kind, Printed, Publication};
 use crate::scenario::{Scenario, ScenarioError, load_machine};
 use machine::Profile;
+use machine::profile::Figure;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::metric::{self, ELAPSED, GROW_TIME, Metric, SHRINK_TIME, SYSTEM_TIME};
 use sim::{RunError, Workload};
 use std::collections::BTreeMap;
 use thiserror::Error;
+use workload::tasks::ProgramSpec;
 
 /// Why a table cannot be calibrated.
 #[derive(Debug, Error)]
@@ -225,6 +227,15 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
 /// Steps of the bisection; the last one changes the parameter by a few parts per thousand.
 const STEPS: usize = 9;
 
+/// The socket calls of a message, if that is what the first program of a host sends.
+fn calls_of(workload: &mut Workload) -> Option<&mut Figure> {
+    let Workload::Host(host) = workload else { return None };
+    match &mut host.programs.first_mut()?.program {
+        ProgramSpec::SocketStream(streams) => Some(&mut streams.calls),
+        _ => None,
+    }
+}
+
 /// Finds the value of the scenario's parameter for which `base` spends the published share of cycles
 /// spinning.
 fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
@@ -234,15 +245,22 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
     // More intensity means more contention; more calls per message mean less.
     let (key, current, rises) = match &scenario.workload {
         Workload::Kbuild(w) => ("workload.intensity", w.intensity.value, true),
-        Workload::SocketStream(w) => ("workload.calls", w.calls.value, false),
+        Workload::Host(_) => {
+            let calls = calls_of(&mut scenario.workload.clone()).map(|calls| calls.value);
+            let missing = CalibrationError::NoParameter { id: id.into() };
+            ("workload.programs[0].program.calls", calls.ok_or(missing)?, false)
+        }
         _ => return Err(CalibrationError::NoParameter { id: id.into() }),
     };
     let share = |value: f64| -> Result<f64, CalibrationError> {
         let mut run = scenario.run("pcp-base", 1, &machine, &BTreeMap::new())?;
         match &mut run.workload {
             Workload::Kbuild(w) => w.intensity.value = value,
-            Workload::SocketStream(w) => w.calls.value = value,
-            _ => {}
+            host => {
+                if let Some(calls) = calls_of(host) {
+                    calls.value = value;
+                }
+            }
         }
         Ok(sim::run(&run)?.get(metric::LOCK).unwrap_or(0.0))
     };

@@ -71,7 +71,10 @@ const LIVELY: &[(&str, &str)] = &[
     ("numa_balancing/scan_delay_ms", "4"),
     ("numa_balancing/scan_period_min_ms", "4"),
     ("transparent_hugepage/enabled", "always"),
+    ("transparent_hugepage/defrag", "always"),
     ("transparent_hugepage/khugepaged/scan_sleep_millisecs", "2"),
+    // Compaction begins where as much is free above the low watermark as it needs.
+    ("vm.watermark_scale_factor", "300"),
     ("zswap.enabled", "1"),
     ("zswap.max_pool_percent", "1"),
     ("zswap.shrinker_enabled", "1"),
@@ -274,6 +277,16 @@ fn program_keys() -> impl Strategy<Value = String> {
             0.1 * tenths as f64
         )
     });
+    let blocks = prop::collection::vec(0..5u8, 1..4);
+    let sockets = (1..6u32, blocks, 0..100u64, 0..4u64, 1..5u32, 1..50_000u64, prop::option::of(1..5000u64)).prop_map(
+        |(pairs, blocks, copied, calls, in_flight, swap, messages)| {
+            let (calls, ends) = (figure(calls), messages.map_or(String::new(), |messages| format!(", messages = {messages}")));
+            format!(
+                "kind = \"socket-stream\", pairs = {pairs}, blocks = {blocks:?}, copied_kib = {copied}, calls = {calls}, \
+                 in_flight = {in_flight}, swap_every_us = {swap}, background_miss = 1.0{ends}"
+            )
+        },
+    );
     let background = prop_oneof![
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
@@ -285,7 +298,7 @@ fn program_keys() -> impl Strategy<Value = String> {
     ];
     prop_oneof![
         4 => groups, 2 => build, 1 => numa01, 1 => numa02, 1 => pin_move, 1 => hot_set, 1 => sharing, 1 => memcached,
-        1 => service, 1 => background
+        1 => service, 1 => background, 1 => sockets
     ]
 }
 
@@ -328,7 +341,9 @@ fn event() -> impl Strategy<Value = (u64, String, Option<usize>)> {
         .prop_map(|(file, mib, cgroup)| (format!("memory.{file}={mib}M"), Some(cgroup)));
     let writeback =
         (0..2u8, 0..3usize).prop_map(|(on, cgroup)| (format!("memory.zswap.writeback={on}"), Some(cgroup)));
-    (0..250u64, prop_oneof![2 => set, 2 => pool, 2 => of_cgroup, 1 => writeback])
+    let triggers = vec!["vm.drop_caches=1", "vm.drop_caches=3", "vm.compact_memory=1", "node0/compact=1"];
+    let trigger = prop::sample::select(triggers).prop_map(|write| (write.into(), None));
+    (0..250u64, prop_oneof![2 => set, 2 => pool, 2 => of_cgroup, 1 => writeback, 1 => trigger])
         .prop_map(|(time, (write, cgroup))| (time, write, cgroup))
 }
 

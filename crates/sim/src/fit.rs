@@ -8,7 +8,6 @@ use crate::error::Misfit;
 use crate::host::{HostProgram, HostPrograms};
 use crate::long_running::LongRunning;
 use crate::page_fault::PageFaultLoop;
-use crate::socket::SocketStream;
 use crate::{Run, Workload};
 use machine::storage::DeviceFigures;
 use machine::{PageSize, Profile, Time, WrongValue};
@@ -37,9 +36,6 @@ impl Workload {
                     None => Ok(()),
                 }
             }
-            Workload::SocketStream(w) if w.blocks.is_empty() => {
-                wrong("blocks", "[]".into(), "at least one order")
-            }
             Workload::Replay(w)
                 if w.stagger_us.saturating_mul(w.copies as u64) as f64 > MICROSECONDS.most =>
             {
@@ -51,26 +47,8 @@ impl Workload {
             }
             Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
-            Workload::PageFault(_) | Workload::SocketStream(_) | Workload::Replay(_) => Ok(()),
+            Workload::PageFault(_) | Workload::Replay(_) => Ok(()),
         }
-    }
-}
-
-impl SocketStream {
-    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
-        check_cpus(machine, "pairs", self.pairs, 2 * self.pairs)?;
-        // Besides the messages in the socket's buffer, one is being written and one read.
-        let messages = self.pairs as u64 * (self.in_flight as u64 + 2);
-        check_memory(
-            machine,
-            "in_flight, workload.blocks, workload.pairs",
-            messages * self.block_kib() / 1024,
-        )
-    }
-
-    /// Size in KiB of a message's blocks.
-    fn block_kib(&self) -> u64 {
-        self.blocks.iter().map(|&order| 4 << order).sum()
     }
 }
 
@@ -133,7 +111,6 @@ impl Run {
         }
         match &self.workload {
             Workload::PageFault(w) => w.check_fit(machine),
-            Workload::SocketStream(w) => w.check_fit(machine),
             Workload::Kbuild(w) => {
                 let value = format!("{} in each of {} builds", w.jobs, w.builds);
                 check_node(machine, "bind", w.bind.unwrap_or(0))

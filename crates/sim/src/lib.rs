@@ -37,7 +37,6 @@ mod run;
 pub mod run_event;
 mod sched;
 pub mod series;
-pub mod socket;
 pub mod system;
 pub mod timeline;
 
@@ -108,16 +107,6 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
             outcome.set(metric::TAKE_P99, us(latencies.take.value_at_quantile(0.99) as f64));
             outcome.set(metric::PUT_MEAN, us(latencies.put.mean()));
             outcome.set(metric::PUT_P99, us(latencies.put.value_at_quantile(0.99) as f64));
-            Ok(outcome)
-        }
-        Workload::SocketStream(spec) => {
-            let mut system = boot.system(1)?;
-            let mut program = socket::SocketStreams::new(spec.clone(), &system, run.seed);
-            program.start(&mut system);
-            let (mut outcome, _) =
-                measure(&mut system, &mut program, spec.milliseconds, |p| p.start_measuring());
-            outcome.set(metric::SCORE, program.received as f64 / outcome.virtual_seconds);
-            outcome.set(metric::CACHE_MISS, program.miss_rate());
             Ok(outcome)
         }
         Workload::Kbuild(spec) => kbuild::run(boot, spec),

@@ -14,7 +14,7 @@ use machine::{Cpu, Node, Time};
 use mm::Category;
 use mm::address_space::{MmId, Vpn};
 use std::ops::Range;
-use workload::tasks::Extent;
+use workload::operation::Extent;
 
 /// How a thread accesses pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

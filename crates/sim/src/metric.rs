@@ -155,13 +155,12 @@ macro_rules! metrics {
 }
 
 /// Workloads that allocate and free pages on a system whose CPU time is accounted.
-const ALLOCATOR: &[&str] = &["kbuild", "page-fault", "socket-stream", "replay", "host"];
+const ALLOCATOR: &[&str] = &["kbuild", "page-fault", "replay", "host"];
 /// Workloads that can be a kernel build, and end.
 const BUILDS: &[&str] = &["kbuild", "host"];
 /// Workloads that do the same over and over.
-const SCORED: &[&str] = &["page-fault", "socket-stream", "host"];
+const SCORED: &[&str] = &["page-fault", "host"];
 const PAGE_FAULT: &[&str] = &["page-fault"];
-const SOCKET_STREAM: &[&str] = &["socket-stream"];
 /// Several programs and an operator.
 const HOST: &[&str] = &["host"];
 const LONG_RUNNING: &[&str] = &["long-running"];
@@ -183,7 +182,7 @@ metrics! {
         "pageset drains because of consecutive high-order frees";
     ALLOC_ZONE, "alloc_zone", "pages from zone", Count, "pages", Lower, ALLOCATOR,
         "base pages taken from a zone, into a pageset or directly";
-    CACHE_MISS, "cache_miss", "cache miss rate", Share, "% of references", Lower, SOCKET_STREAM,
+    CACHE_MISS, "cache_miss", "cache miss rate", Share, "% of references", Lower, HOST,
         "last-level cache misses among its references, page contents only";
     PCP_MAX, "pcp_max", "in PCP, maximum", Memory, "MiB", Lower, ALLOCATOR,
         "memory in per-CPU pagesets at its highest";

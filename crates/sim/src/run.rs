@@ -18,7 +18,6 @@ use crate::long_running::LongRunning;
 use crate::page_fault::PageFaultLoop;
 use crate::progress::RunProgress;
 use crate::replay::Replay;
-use crate::socket::SocketStream;
 use machine::Profile;
 use machine::profile::Figure;
 use mm::Decisions;
@@ -33,8 +32,6 @@ workload::kinds! {
         "kbuild" Kbuild(KernelBuild),
         /// will-it-scale's page_fault1.
         "page-fault" PageFault(PageFaultLoop),
-        /// Pairs of processes that stream through sockets.
-        "socket-stream" SocketStream(SocketStream),
         /// A recorded trace of the page allocator.
         "replay" Replay(Replay),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
@@ -123,7 +120,6 @@ impl Workload {
             Workload::Kbuild(w) => {
                 vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
             }
-            Workload::SocketStream(w) => vec![("calls", &mut w.calls)],
             _ => Vec::new(),
         };
         own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()

@@ -4,6 +4,7 @@ use super::*;
 use machine::Profile;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use workload::tasks::ProgramSpec;
 
 /// The keys of a scenario file that tests need.
 #[derive(Deserialize)]
@@ -57,8 +58,10 @@ impl Scenario {
 #[test]
 fn no_more_misses_than_references() {
     let mut scenario = Scenario::load("sctp_stream_many");
-    let Workload::SocketStream(streams) = &mut scenario.workload else { panic!("a stream") };
-    (streams.pairs, streams.milliseconds, streams.background_miss) = (1, 2, 100.0);
+    let Workload::Host(host) = &mut scenario.workload else { panic!("a host") };
+    (host.warm_milliseconds, host.milliseconds) = (0, 2);
+    let ProgramSpec::SocketStream(streams) = &mut host.programs[0].program else { panic!("a stream") };
+    (streams.pairs, streams.background_miss) = (1, 100.0);
     let machine = load_machine("qemu-4n");
     let outcome = run(&scenario.run("6.19", &machine, &BTreeMap::new())).unwrap();
     assert_eq!(outcome.get(metric::CACHE_MISS), Some(100.0));

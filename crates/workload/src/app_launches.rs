@@ -17,7 +17,7 @@
 
 use crate::demand::{Descriptor, File, MIB_PAGES, Thread, nanoseconds};
 use crate::keys::{Bounds, MIB, MILLISECONDS, SHARE, SOME_NANOSECONDS, TIMES};
-use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use machine::WrongValue;
 use machine::profile::Figure;
 use mm::readahead::Advice;
@@ -86,7 +86,7 @@ impl OwnSpec for AppLaunches {
             files,
             threads: (0..self.apps).map(Thread::of).collect(),
             stays: true,
-            own_time: None,
+            ..Layout::default()
         };
         let app = |number| App::new(self, random(u64::from(number)));
         let operations = Launches {

@@ -2,7 +2,7 @@
 //! of a program that has touched it and sleeps.
 
 use crate::keys::{Bounds, MILLISECONDS};
-use crate::tasks::{Extent, Operation, Own, OwnSpec, Process};
+use crate::operation::{Extent, Operation, Own, OwnSpec, Process};
 use machine::WrongValue;
 use rand_pcg::Pcg64Mcg;
 

@@ -8,7 +8,7 @@
 //! A round of 128 MiB takes a tenth of a second; counting rounds, most of what a short run did would be in none.
 
 use crate::keys::{CPUS, MIB};
-use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use machine::{PageSize, WrongValue};
 use rand_pcg::Pcg64Mcg;
 

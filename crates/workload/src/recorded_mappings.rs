@@ -22,7 +22,7 @@
 use crate::demand::Thread;
 use crate::keys::{Bounds, TIMES};
 use crate::mappings::{self, Change, Mappings, RecordedProgram};
-use crate::tasks::{Layout, Operation, Operations, Own, OwnSpec, OwnTime, Process};
+use crate::operation::{Layout, Operation, Operations, Own, OwnSpec, OwnTime, Process};
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;

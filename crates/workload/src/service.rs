@@ -14,7 +14,7 @@
 
 use crate::demand::Thread;
 use crate::keys::{Bounds, CPUS, MIB, THREADS};
-use crate::tasks::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use crate::threads::Affinity;
 use machine::profile::Figure;
 use machine::{PageSize, WrongValue};

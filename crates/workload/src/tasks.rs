@@ -1,4 +1,4 @@
-//! One vocabulary for what tasks ask of a kernel, in which all programs can run side by side.
+//! The programs that can run side by side, which ask a kernel in one vocabulary ([`operation`](crate::operation)).
 //!
 //! ```text
 //!   demand::Demand      files and memory that a program needs again and again ┐
@@ -8,11 +8,11 @@
 //!   app_launches        apps of a phone, one in front at a time               ┤
 //!   service             requests that arrive whether or not others are done   │
 //!   page_faults         tasks that write to fresh memory and unmap it         │
+//!   socket_stream       pairs of processes that send messages                 │
 //!   recorded_mappings   processes whose mappings and first touches were recorded  ┘
 //! ```
 //!
 //! A program is a [`Layout`] (processes with their memory, files, threads) and a stream of [`Operation`]s for each of its threads.
-//! What an operation costs, who waits and what else happens is up to the kernel and the machine.
 
 use crate::app_launches::AppLaunches;
 use crate::background;
@@ -22,132 +22,17 @@ use crate::demand::memcached::Memcached;
 use crate::demand::spec::{self, DemandSpec};
 use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
-use crate::demand::{self, Demand, File};
-use crate::mappings::Change;
+use crate::demand::{self, Demand};
+use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use crate::page_faults::PageFaults;
 use crate::recorded_mappings::{RecordedCopies, RecordedMappings};
 use crate::service::Service;
-use crate::threads::{self, Affinity, autonuma, hot_set, kernbench, samples, sharing};
+use crate::socket_stream::SocketStream;
+use crate::threads::{self, autonuma, hot_set, kernbench, samples, sharing};
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand_pcg::Pcg64Mcg;
 use std::path::PathBuf;
-
-/// How much of each page a thread accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// All of it, with its bandwidth.
-    Pages,
-    /// A cache line that is in no cache.
-    Lines,
-    /// What it accesses takes no time of its own: the program's computing includes it.
-    Nothing,
-}
-
-/// The next step of a thread. Pages are of 4 KiB; areas and files are numbered within the thread's process and program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Computes without touching memory.
-    Compute { nanoseconds: u64 },
-    /// Spends time in system calls that are not modelled.
-    SystemCalls { nanoseconds: u64 },
-    /// Reads pages of a file through the page cache, in one system call.
-    Read { file: u32, index: u64, pages: u32 },
-    /// Overwrites pages of a file through the page cache, in one system call.
-    Write { file: u32, index: u64, pages: u32 },
-    /// Accesses pages of an area in order.
-    Access { area: u32, first: u64, pages: u64, write: bool, extent: Extent },
-    /// Frees the pages of an area (`madvise(MADV_DONTNEED)`).
-    Release { area: u32 },
-    /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
-    Map { area: u32 },
-    /// Maps a further area, not adjacent to others (`mmap`). Its number is the next free one.
-    Mmap { pages: u64 },
-    /// Restricts the thread to some CPUs, or lifts the restriction (`sched_setaffinity`).
-    Pin(Option<Affinity>),
-    /// Binds new memory of the thread to a node, or lifts that (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
-    SetMempolicy(Option<u8>),
-    /// Waits until all threads of the process are at the barrier.
-    Barrier,
-    /// Replaces the process, which has no other thread, by a new one without areas.
-    Exec,
-    /// Changes the address space of the process where a recording says, or touches pages there.
-    Recorded(Change),
-    /// Starts a process of the program, which does not run, with a copy of the address space (`fork`).
-    Fork { process: u32 },
-    /// Waits until a process of the program has exited (`wait`).
-    Wait { process: u32 },
-    /// Sleeps until this time after the program's start.
-    SleepUntil { nanoseconds: u64 },
-    /// Waits for a request that arrives at this time after the program's start, unless it has arrived. Its transaction begins then.
-    Arrive { nanoseconds: u64 },
-    /// Has the kernel allocate pages of its own for the thread, such as buffers of a socket: unmovable, not charged to a cgroup. What
-    /// finds no memory goes without.
-    AllocPages { pages: u32 },
-    /// Has the kernel free all of them.
-    FreePages,
-    /// Writes to a file of the kernel: the write of this number among those that the program was started with.
-    WriteFile { number: u32 },
-    /// Begins a transaction, unless it begins where the one before ends.
-    TransactionBegin,
-    /// Ends a transaction, the unit that the benchmark counts.
-    TransactionEnd,
-}
-
-impl Operation {
-    /// Whether nobody else can see it, so that a CPU may do it ahead of the others.
-    pub fn is_private(self) -> bool {
-        matches!(
-            self,
-            Operation::Compute { .. }
-                | Operation::SystemCalls { .. }
-                | Operation::TransactionBegin
-                | Operation::TransactionEnd
-        )
-    }
-}
-
-/// A process at its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Process {
-    /// Number of its memory cgroup among those of its program.
-    pub group: u32,
-    /// Length in pages of each area of private anonymous memory.
-    pub areas: Vec<u64>,
-    /// Files of the program that the process maps to load from, each whole, as areas behind those of `areas`: executables, libraries.
-    pub mapped_files: Vec<u32>,
-    /// Whether there are gaps between the areas; the kernel merges adjacent VMAs.
-    pub apart: bool,
-    /// Whether the first thread touches all memory before it starts the others.
-    pub touched: bool,
-    /// Whether it is a thread of the kernel, which has no memory of its own and which NUMA balancing leaves alone.
-    pub of_kernel: bool,
-    /// Whether it begins when another process forks it.
-    pub forked: bool,
-}
-
-/// What is known of a program's own CPU time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OwnTime {
-    /// Runs of the benchmark in a second of it.
-    pub runs: f64,
-    /// Page walks in a second of it, with order-0 pages only.
-    pub walks: f64,
-    /// Whether kernels before 6.9 use arm64's contiguous bit for runs of pages too.
-    pub contiguous_entries: bool,
-}
-
-/// The processes, files and threads of a program.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Layout {
-    pub processes: Vec<Process>,
-    pub files: Vec<File>,
-    pub threads: Vec<demand::Thread>,
-    /// Whether processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
-    pub stays: bool,
-    /// How its own CPU time depends on the folios that it has, if that is known.
-    pub own_time: Option<OwnTime>,
-}
 
 crate::kinds! {
     /// A program and its parameters, as in a scenario.
@@ -186,6 +71,8 @@ crate::kinds! {
         "service" Service(Service),
         /// Tasks that map memory, touch it and unmap it (will-it-scale's page_fault1).
         "page-faults" PageFaults(PageFaults),
+        /// Pairs of processes that stream messages through sockets.
+        "socket-stream" SocketStream(SocketStream),
         /// Processes whose mappings and first touches were recorded.
         "recorded-mappings" RecordedMappings(RecordedMappings),
     }
@@ -210,17 +97,6 @@ enum Family {
     Demand(DemandSpec),
     Threads(threads::ProgramSpec),
     Own(Box<dyn OwnSpec>),
-}
-
-/// A program with a file of its own.
-pub(crate) trait OwnSpec {
-    /// Checks how its keys go together.
-    fn check(&self) -> Result<(), WrongValue> {
-        Ok(())
-    }
-
-    /// Starts a copy; `seed`, from 1, selects one of several recordings, and `random` gives each thread a random stream of its own.
-    fn start(&self, seed: u64, random: &dyn Fn(u64) -> Pcg64Mcg) -> Result<Own, WrongValue>;
 }
 
 /// A program of which copies start; they share what is read from recordings.
@@ -263,6 +139,7 @@ impl ProgramSpec {
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::PageFaults(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::SocketStream(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(RecordedCopies::of(spec))),
         }
     }
@@ -285,6 +162,11 @@ impl ProgramSpec {
         }
     }
 
+    /// Whether it runs with any base page size: what it needs is in bytes, or in pages that are converted.
+    pub fn has_any_page_size(&self) -> bool {
+        !matches!(self.family(), Family::Threads(_)) && !matches!(self, ProgramSpec::SocketStream(_))
+    }
+
     /// Whether it reads or writes files.
     pub fn uses_files(&self) -> bool {
         match self {
@@ -304,6 +186,7 @@ impl ProgramSpec {
             | ProgramSpec::KernelThread(_)
             | ProgramSpec::TouchOnce(_)
             | ProgramSpec::PageFaults(_)
+            | ProgramSpec::SocketStream(_)
             | ProgramSpec::Service(_)
             | ProgramSpec::RecordedMappings(_) => false,
         }
@@ -341,6 +224,7 @@ impl ProgramSpec {
             ProgramSpec::Kernbench(spec) => spec.figures_mut(),
             ProgramSpec::AppLaunches(spec) => spec.figures_mut(),
             ProgramSpec::Service(spec) => spec.figures_mut(),
+            ProgramSpec::SocketStream(spec) => spec.figures_mut(),
             ProgramSpec::RecordedMappings(spec) => spec.figures_mut(),
             ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
@@ -355,41 +239,6 @@ impl ProgramSpec {
     /// Its copies, of which none has started.
     pub fn copies(&self) -> Copies {
         Copies(self.family())
-    }
-}
-
-/// A program with a file of its own, started.
-pub(crate) struct Own {
-    pub layout: Layout,
-    pub operations: Box<dyn Operations>,
-}
-
-/// What threads do.
-pub(crate) trait Operations {
-    /// The next operation of `thread` at `now`, in nanoseconds since the start; `None` when it is done.
-    fn next(&mut self, thread: usize, now: u64) -> Option<Operation>;
-
-    /// Whether it has an amount of work, and ends when that is done.
-    fn ends(&self) -> bool {
-        false
-    }
-}
-
-/// Operations of one thread that are known from the start.
-struct Listed(std::vec::IntoIter<Operation>);
-
-impl Operations for Listed {
-    fn next(&mut self, _thread: usize, _now: u64) -> Option<Operation> {
-        self.0.next()
-    }
-}
-
-impl Own {
-    /// A program of one thread that does `operations` in order and ends.
-    pub fn of_list(process: Process, operations: Vec<Operation>) -> Own {
-        let threads = vec![demand::Thread::of(0)];
-        let layout = Layout { processes: vec![process], threads, ..Layout::default() };
-        Own { layout, operations: Box::new(Listed(operations.into_iter())) }
     }
 }
 
@@ -425,6 +274,7 @@ impl Program {
         let layout = Layout {
             files: of.files.clone(),
             threads: of.threads.clone(),
+            sockets: Vec::new(),
             processes,
             stays: true,
             own_time: None,
@@ -445,6 +295,7 @@ impl Program {
             processes: of.processes.iter().map(process).collect(),
             files: Vec::new(),
             threads: of.threads.iter().map(|&process| demand::Thread::of(process)).collect(),
+            sockets: Vec::new(),
             stays: false,
             own_time: None,
         };

@@ -5,7 +5,8 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 use workload::demand::PAGE_SIZE;
-use workload::tasks::{Operation, ProgramSpec};
+use workload::operation::Operation;
+use workload::tasks::ProgramSpec;
 
 #[derive(Deserialize)]
 struct Scenario {

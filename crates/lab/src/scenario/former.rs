@@ -1,6 +1,6 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
-//! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service, and
-//! `kind = "mappings"`, a recorded program.
+//! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service,
+//! `kind = "mappings"`, a recorded program, and `kind = "socket-stream"`, pairs of processes.
 //!
 //! ```text
 //!   paging
@@ -15,6 +15,8 @@
 //!   [workload.service]           [[workload.programs]]   program = { kind = "service" }
 //!   mappings
 //!   program = "jvm"         ─►   [[workload.programs]]   program = { kind = "recorded-mappings", recording = "jvm" }
+//!   socket-stream
+//!   pairs, ...              ─►   [[workload.programs]]   name = "streams", program = { kind = "socket-stream", the same }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -48,6 +50,7 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
         "numa" => ("numa", of_numa(workload)?),
         "kernel-writes" => ("kernel-writes", of_kernel_writes(workload)?),
         "mappings" => ("mappings", of_mappings(workload)?),
+        "socket-stream" => ("socket-stream", of_socket_stream(workload)?),
         _ => return None,
     };
     present.insert("kind".into(), "host".into());
@@ -60,6 +63,18 @@ fn of_mappings(mut program: Table) -> Option<Table> {
     let program = table([("name", name("program", 0)), ("program", Some(Value::Table(program)))]);
     Some(Table::from_iter([
         ("milliseconds".into(), Value::from(LONG)),
+        ("programs".into(), Value::Array(vec![program])),
+    ]))
+}
+
+fn of_socket_stream(mut program: Table) -> Option<Table> {
+    let milliseconds = program.remove("milliseconds")?;
+    // A quarter of the time was warm-up, of which no message was counted.
+    let warm = if program.contains_key("messages") { 0 } else { milliseconds.as_integer()? / 4 };
+    let program = table([("name", Some("streams".into())), ("program", Some(Value::Table(program)))]);
+    Some(Table::from_iter([
+        ("warm_milliseconds".into(), Value::from(warm)),
+        ("milliseconds".into(), milliseconds),
         ("programs".into(), Value::Array(vec![program])),
     ]))
 }
@@ -245,6 +260,25 @@ mod tests {
         let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
         assert_eq!(host.programs[0].program.kind(), "recorded-mappings");
         assert_eq!(host.programs[0].program.recordings(), Some(1));
+    }
+
+    #[test]
+    fn pairs_of_processes_are_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-128'\nseries = 'pcp'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['score']\n";
+        for (messages, warm) in [("", 50), ("messages = 10\n", 0)] {
+            let former = format!(
+                "{header}[workload]\nkind = 'socket-stream'\npairs = 4\nblocks = [3]\ncopied_kib = 20\nin_flight = 8\n\
+                 calls = {{ value = 1.0, source = 'made up' }}\nswap_every_us = 1000\nbackground_miss = 1.5\n{messages}milliseconds = 200\n"
+            );
+            let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
+            let (said, present) = error.split_once("\n\n").unwrap();
+            assert!(said.starts_with("old.toml: line 10: workload.kind = socket-stream"), "{said}");
+            let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+            let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+            assert_eq!((host.warm_milliseconds, host.milliseconds), (warm, 200));
+            assert_eq!(host.programs[0].program.kind(), "socket-stream");
+        }
     }
 
     #[test]

@@ -93,7 +93,6 @@ impl Member {
 /// whose tasks need the time for whole rounds.
 fn milliseconds(workload: &mut Workload) -> Option<&mut u64> {
     match workload {
-        Workload::SocketStream(workload) => Some(&mut workload.milliseconds),
         Workload::Host(workload) => Some(&mut workload.milliseconds),
         _ => None,
     }

@@ -12,6 +12,7 @@
 
 mod pages;
 mod recorded;
+pub(super) mod sockets;
 mod writes;
 
 use super::events::Events;
@@ -44,10 +45,11 @@ use mm::features::sched::SchedFeatures;
 use mm::memcontrol::Memcg;
 use mm::numa::placement::TaskId;
 use mm::oom_kill::OomKill;
+use sockets::Sockets;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
-use workload::tasks::{Extent, Operation};
+use workload::operation::{Extent, Operation};
 use workload::threads::Affinity;
 
 /// Most operations of a thread per step.
@@ -94,6 +96,7 @@ pub(super) struct Host<'s> {
     /// How many of these have begun.
     writes_begun: usize,
     pools: PoolWrites,
+    sockets: Sockets,
     /// Why the kernel refused a write, if it did.
     refused: Option<RunError>,
     /// Threads that have something to do.
@@ -141,6 +144,7 @@ impl<'s> Host<'s> {
             reports: Reports::new(spec, cpus),
             samples: Samples::default(),
             own_times: OwnTimes::new(system, &all.programs),
+            sockets: Sockets::new(system, &all.programs),
             running: all.threads.iter().filter(|thread| thread.is_counted()).count(),
             done_at: Time::ZERO,
             programs: all.programs,
@@ -218,6 +222,7 @@ impl<'s> Host<'s> {
         self.reports.start_measuring(system);
         self.pools.start_measuring();
         self.own_times.start_measuring();
+        self.sockets.start_measuring();
         self.events.start_measuring();
     }
 
@@ -251,6 +256,7 @@ impl<'s> Host<'s> {
         self.reports.fill(&mut outcome, times);
         self.own_times.fill(&mut outcome, system, &self.reports);
         self.pools.fill(&mut outcome);
+        self.sockets.fill(&mut outcome);
         if self.io.has_devices() {
             outcome.set(metric::FILE_READ_RATE, self.io.file_bytes_read() as f64 / 1e6 / seconds);
             set_paging(&mut outcome, system);
@@ -585,12 +591,10 @@ impl<'s> Host<'s> {
             }
             Operation::AllocPages { pages } => self.alloc_pages(system, cpu, thread, pages as usize),
             Operation::FreePages => self.free_pages(system, cpu, thread),
+            Operation::Send { .. } => return Ok(self.send(system, cpu, thread, doing)),
+            Operation::Receive { .. } => return Ok(self.receive(system, cpu, thread, doing)),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
-            Operation::TransactionBegin => {
-                let own = &mut self.threads[thread];
-                own.transaction_start = system.machine.now(cpu);
-                own.waits = TransactionWaits::default();
-            }
+            Operation::TransactionBegin => self.begin_transaction(system.machine.now(cpu), thread),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
@@ -603,6 +607,11 @@ impl<'s> Host<'s> {
         own.transaction_start = arrival;
         own.waits = TransactionWaits { for_thread: now.saturating_sub(arrival), delay: None };
         self.sleep_until(now, thread, nanoseconds)
+    }
+
+    fn begin_transaction(&mut self, now: Time, thread: usize) {
+        let own = &mut self.threads[thread];
+        (own.transaction_start, own.waits) = (now, TransactionWaits::default());
     }
 
     fn end_transaction(&mut self, now: Time, thread: usize) {
@@ -777,6 +786,7 @@ impl<'s> Host<'s> {
         while !self.threads[thread].kernel_pages.is_empty() {
             self.free_pages(system, cpu, thread);
         }
+        self.close_sockets(system, cpu, thread);
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);
         let own = &mut self.processes[process];

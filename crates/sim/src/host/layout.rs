@@ -20,7 +20,7 @@ use mm::address_space::{Backing, MmId, VmFlags, Vpn};
 use mm::readahead::FAULT_AROUND_BYTES;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use workload::tasks::Process;
+use workload::operation::Process;
 
 /// Pages of a thread's stack, 8 MiB.
 const STACK: u64 = 2048;

@@ -358,7 +358,7 @@ impl HostPrograms {
             && self
                 .programs
                 .iter()
-                .all(|program| program.layout.is_none() && program.program.threads().is_none())
+                .all(|program| program.layout.is_none() && program.program.has_any_page_size())
     }
 
     /// Paths of recordings that programs replay, and their keys below `workload`.

@@ -16,7 +16,7 @@ use crate::{System, metric};
 use machine::{PageSize, Time};
 use mm::page::NR_PAGE_ORDERS;
 use mm::{Category, Event};
-use workload::tasks::OwnTime;
+use workload::operation::OwnTime;
 
 /// Virtual time between two samples.
 const SAMPLE_INTERVAL: Time = Time::from_nanoseconds(100_000_000);

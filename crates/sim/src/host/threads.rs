@@ -1,5 +1,6 @@
 //! The processes, threads, files and memory of a host's programs at their start.
 
+use super::engine::sockets::Block;
 use super::layout::{self, ProcessLayout};
 use super::{Cgroup, HostProgram, HostPrograms};
 use crate::block_io::ReadsInFlight;
@@ -19,9 +20,11 @@ use mm::readahead::OpenFileId;
 use mm::write::Write;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
+use std::collections::VecDeque;
 use std::ops::Range;
 use workload::demand::Descriptor;
-use workload::tasks::{Layout, Operation, Program};
+use workload::operation::{Layout, Operation};
+use workload::tasks::Program;
 
 /// The highest PID of a daemon.
 const DAEMONS: u32 = 999;
@@ -109,6 +112,8 @@ pub(super) struct Thread {
     pub touched: Vec<u64>,
     /// Pages that the kernel has allocated for it.
     pub kernel_pages: Vec<Pfn>,
+    /// Blocks of the message that it sends or reads.
+    pub message: VecDeque<Block>,
     /// The lowest page of its stack, if it has one.
     pub stack: Option<Vpn>,
     pub dirtier: Dirtier,
@@ -138,6 +143,7 @@ impl Thread {
             area: 0,
             touched: Vec::new(),
             kernel_pages: Vec::new(),
+            message: VecDeque::new(),
             stack: None,
             dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),
             delay: None,
@@ -202,6 +208,8 @@ pub(super) struct Running {
     pub files: Vec<OpenFiles>,
     /// The first of its processes among those of all programs.
     pub first_process: usize,
+    /// The first of its sockets among those of all programs.
+    pub first_socket: usize,
     /// When it started; its threads, if the first of a process starts them.
     pub start: Time,
     /// Processes whose first thread has not started the others.
@@ -239,6 +247,7 @@ impl Running {
             generator,
             files,
             first_process: 0,
+            first_socket: 0,
             start: booted + super::milliseconds(start),
             to_begin: 0,
             memory_node: node(|program| program.memory_node),
@@ -336,7 +345,9 @@ impl Beginnings {
     fn add(&mut self, system: &mut System, scheduler: &mut Scheduler, running: Running, memcgs: &[Memcg]) {
         let layout = running.generator.layout().clone();
         let first_process = self.processes.len();
-        self.programs.push(Running { first_process, ..running });
+        let sockets = |program: &Running| program.generator.layout().sockets.len();
+        let first_socket = self.programs.iter().map(sockets).sum();
+        self.programs.push(Running { first_process, first_socket, ..running });
         for process in &layout.processes {
             let memcg = memcgs[memcgs.len().min(process.group as usize + 1) - 1];
             self.add_process(system, memcg, process.of_kernel);
@@ -432,7 +443,7 @@ impl Beginnings {
         system: &mut System,
         scheduler: &mut Scheduler,
         number: usize,
-        process: &workload::tasks::Process,
+        process: &workload::operation::Process,
     ) {
         let own = &mut self.processes[number];
         let (mm, program, first) = (own.mm.expect("nobody was killed yet"), own.program, own.first);

@@ -248,6 +248,14 @@ impl Scheduler {
         }
     }
 
+    /// Near which CPU a thread is woken that waits for what the running thread of `waker` has done: where it ran, or if the waker has its
+    /// CPU for itself and shares no cache with that, near the waker (`wake_affine` of `WF_SYNC`).
+    pub fn wake_affine(&self, system: &System, waker: Cpu, previous: Cpu) -> Cpu {
+        let topology = &system.machine.topology;
+        let is_alone = self.queues[waker.index()].len() == 1;
+        if is_alone && topology.node(waker) != topology.node(previous) { waker } else { previous }
+    }
+
     /// When the running thread of `cpu` has to make room for the next.
     pub fn next_tick(&self, cpu: Cpu) -> Time {
         self.next_tick[cpu.index()]

@@ -10,7 +10,7 @@ use machine::Cpu;
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
-use workload::tasks::{Extent, Operation};
+use workload::operation::{Extent, Operation};
 
 /// Most pages that the kernel allocates or frees for a thread before its CPU looks at something else.
 const KERNEL_PAGES: usize = 64;

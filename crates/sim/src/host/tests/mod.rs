@@ -108,6 +108,39 @@ fn threads_share_no_core_while_one_is_idle() {
     assert!(with_siblings > 0.99 * alone, "{with_siblings} of {alone}");
 }
 
+/// Two pairs of processes that stream through sockets of `in_flight` messages.
+fn pairs(in_flight: u64, keys: &str) -> String {
+    format!(
+        "[[programs]]\nname = 'pairs'\n[programs.program]\nkind = 'socket-stream'\npairs = 2\nblocks = [3, 1]\ncopied_kib = 30\n\
+         calls = {{ value = 2.0, source = 'made up' }}\nin_flight = {in_flight}\nswap_every_us = 1000\nbackground_miss = 0.0\n{keys}\n"
+    )
+}
+
+#[test]
+fn every_message_is_read_once_and_its_blocks_are_freed() {
+    for in_flight in [1, 8] {
+        let mut run = run_of("6.12", &[], &pairs(in_flight, "messages = 50_000"));
+        let Workload::Host(host) = &mut run.workload else { unreachable!("just made") };
+        host.warm_milliseconds = 0;
+        let outcome = crate::run(&run).unwrap();
+        let own = &outcome.programs[0];
+        assert_eq!(own.transactions, 50_000);
+        assert!(outcome.get(metric::DURATION).unwrap() < 1.5, "it ends with the last message");
+        let of = |event| outcome.counters.get(event);
+        let taken = of(Event::PgallocNormal) + of(Event::PgallocDma32);
+        let per_message = |pages: u64| pages as f64 / own.transactions as f64;
+        assert!((9.8..10.2).contains(&per_message(of(Event::Pgfree))), "{} freed", of(Event::Pgfree));
+        assert!((9.8..10.2).contains(&per_message(taken)), "{taken} taken");
+    }
+}
+
+#[test]
+fn who_reads_is_woken_near_who_writes() {
+    let outcome = outcome_of("6.12", &[], &pairs(8, ""));
+    let miss = outcome.get(metric::CACHE_MISS).unwrap();
+    assert!(miss < 1.0, "{miss} % of references are to pages that another package had last");
+}
+
 /// Three apps that need all of their memory and files, 4 and 2 MiB, and of a framework of 6 MiB at each of two launches.
 fn apps(keys: &str) -> String {
     let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
