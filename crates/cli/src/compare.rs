@@ -404,7 +404,7 @@ impl ViewArguments {
     /// Refuses metrics that none of the arms can have.
     fn check(&self, arms: &[Arm]) -> Result<(), Failure> {
         for metric in &self.metrics {
-            let why_not = |arm: &Arm| metric.why_not_measured(arm.scenario.workload.kind());
+            let why_not = |arm: &Arm| arm.scenario.why_not_measured(metric);
             if arms.iter().all(|arm| why_not(arm).is_some()) {
                 let reason = arms.iter().find_map(why_not).unwrap_or_default();
                 return Err(Failure::input(format!("--metrics {}: {reason}", metric.name)));

@@ -416,8 +416,17 @@ impl Metric {
 
     /// The metrics whose names are most like a name that is none's, for errors.
     pub fn most_like(name: &str) -> String {
-        let of_run = name.split(OF_PROGRAM).next().unwrap_or(name);
-        most_like(of_run, METRICS.iter().map(|metric| metric.name))
+        let is_of_run = |name: &str| METRICS.iter().any(|metric| metric.name == name);
+        let of_programs = of_program::METRICS.iter().filter(|metric| !is_of_run(metric.name));
+        let like = most_like(
+            name.split(OF_PROGRAM).next().unwrap_or(name),
+            METRICS.iter().chain(of_programs).map(|metric| metric.name),
+        );
+        let as_written = |name: &str| match is_of_run(name) {
+            true => name.to_string(),
+            false => format!("{name}{OF_PROGRAM}PROGRAM"),
+        };
+        like.split(", ").map(as_written).collect::<Vec<_>>().join(", ")
     }
 
     /// This metric of [`of_program`] of a program.
@@ -490,6 +499,13 @@ mod tests {
             let is_share = metric.unit.starts_with('%');
             assert_eq!(is_share, metric.kind == Kind::Share, "{}", metric.name);
         }
+    }
+
+    #[test]
+    fn a_metric_of_programs_is_proposed_with_its_program() {
+        assert!(Metric::most_like("run_queue_time").starts_with("run_queue_time@PROGRAM"));
+        assert!(Metric::most_like("run_queue_tme@web").starts_with("run_queue_time@PROGRAM"));
+        assert!(Metric::most_like("grow_tme").starts_with("grow_time"));
     }
 
     #[test]

@@ -172,8 +172,16 @@ impl Scenario {
 
     /// Whether its runs may have a metric.
     pub fn may_measure(&self, metric: &Metric) -> bool {
-        let is_of_a_program = || metric.program().is_none_or(|name| self.programs().contains(&name));
-        metric.why_not_measured(self.workload.kind()).is_none() && is_of_a_program()
+        self.why_not_measured(metric).is_none()
+    }
+
+    /// Why its runs never have a metric; `None` if they may.
+    pub fn why_not_measured(&self, metric: &Metric) -> Option<String> {
+        metric.why_not_measured(self.workload.kind()).or_else(|| {
+            let programs = self.programs();
+            let name = metric.program().filter(|name| !programs.contains(name))?;
+            Some(format!("{} has no program {name}; it has {}", self.name, list(programs.into_iter())))
+        })
     }
 }
 
