@@ -10,8 +10,8 @@
 //! But what cannot act makes two columns equal, so that is said. What a feature needs of other features is `mm`'s to refuse.
 
 use crate::applicable_settings::why_subsystem_unused;
-use mm::Settings;
 use mm::sysctl::{Subsystem, is_of_pools};
+use sim::boot::default_settings;
 use sim::{Run, Workload, name_and_features};
 
 /// The part of the memory manager that features of a mechanism are about.
@@ -30,20 +30,18 @@ fn subsystem(mechanism: &str) -> Option<Subsystem> {
 
 /// Why features of a mechanism change nothing in `run`; `None` if they may.
 pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
-    let mut settings = Settings::new(run.machine.page_size);
+    let mut settings = default_settings(&run.machine);
     // The run was checked, so each is one that it takes.
     run.settings.iter().for_each(|(name, value)| drop(settings.set(name, value)));
     match mechanism {
         "hugetlb" if !has_pools(run) => Some(NO_POOLS.into()),
         "hugetlb" => None,
         "mglru" if !settings.lru_gen.enabled => Some("lru_gen/enabled = 0, so the classic LRU runs".into()),
-        "numa"
-            if run.machine.topology().nodes == 1 && !run.settings.contains_key("kernel.numa_balancing") =>
-        {
-            Some("the machine has one node, so kernel.numa_balancing = 0".into())
-        }
         "numa" if !settings.numa.balancing && !settings.numa.tiering => {
-            Some("kernel.numa_balancing = 0, so nothing is scanned".into())
+            Some(match run.machine.topology().nodes {
+                1 => "the machine has one node, where kernel.numa_balancing = 0 unless it is set".into(),
+                _ => "kernel.numa_balancing = 0, so nothing is scanned".into(),
+            })
         }
         "zswap" if !settings.zswap.enabled => Some("zswap.enabled = 0, so nothing is compressed".into()),
         _ => why_subsystem_unused(subsystem(mechanism)?, &run.workload),
@@ -123,5 +121,8 @@ mod tests {
         assert!(notes("numa01", &numa, &[]).is_empty());
         assert!(notes("numa01", &numa, &[("kernel.numa_balancing", "0")])[0].contains("nothing is scanned"));
         assert!(notes("page_fault1", "pcp.scale_refills=off", &[]).is_empty());
+        let one_node = "working-set-shift-1g";
+        assert!(notes(one_node, &numa, &[])[0].contains("the machine has one node"));
+        assert!(notes(one_node, &numa, &[("kernel.numa_balancing", "1")]).is_empty());
     }
 }

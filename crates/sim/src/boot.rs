@@ -40,6 +40,14 @@ pub struct Boot<'a> {
     pub timeline: Option<Window>,
 }
 
+/// What settings are on a machine that has booted, before anybody writes to their files.
+pub fn default_settings(machine: &Profile) -> Settings {
+    let mut settings = Settings::new(machine.page_size);
+    // `check_numabalancing_enable`: off on one node.
+    settings.numa.balancing &= machine.topology().nodes > 1;
+    settings
+}
+
 impl Boot<'_> {
     /// Boots the system with this number of memcgs.
     pub(crate) fn system(&self, cgroups: usize) -> Result<System, RunError> {
@@ -64,9 +72,7 @@ impl Boot<'_> {
 
     fn checked_settings(&self) -> Result<Settings, RunError> {
         let page_size = self.machine.page_size;
-        let mut settings = Settings::new(page_size);
-        // `check_numabalancing_enable`: off on one node until somebody writes to the file.
-        settings.numa.balancing &= self.machine.topology().nodes > 1;
+        let mut settings = default_settings(self.machine);
         for (name, value) in self.settings {
             settings.set(name, value)?;
         }

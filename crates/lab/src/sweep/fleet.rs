@@ -16,6 +16,7 @@ use crate::experiment::varied::{Arm, Level, Varied, arms};
 use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
 use mm::SETTINGS;
+use sim::boot::default_settings;
 use sim::metric::Metric;
 use sim::{Run, TreeKernel, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +86,7 @@ impl Member {
     fn default_of(&self, key: &str, default: &Run) -> Option<String> {
         let setting = SETTINGS.iter().find(|setting| setting.name == key)?;
         let own = default.settings.get(key).cloned();
-        Some(own.unwrap_or_else(|| setting.default(self.machine.page_size)))
+        own.or_else(|| setting.value(&default_settings(&self.machine)))
     }
 }
 

@@ -150,6 +150,18 @@ fn coverage(held_out: u32, trials: u64) -> f64 {
     told.iter().filter(|holds| **holds).count() as f64 / told.len() as f64
 }
 
+/// A kernel leaves NUMA balancing off on one node, so 1 is what differs there.
+#[test]
+fn what_differs_is_judged_by_the_default_of_the_machine() {
+    let over = ["kernel.numa_balancing=0,1"];
+    for (scenario, default, differs) in [("working-set-shift-1g", "0", 1), ("numa01", "1", 0)] {
+        let sweep = sweep_of(vec![member(scenario, 1.0)], &over, Method::Grid, 3);
+        assert_eq!(sweep.fleet.default_of(0), Some(default), "{scenario}");
+        assert_eq!(sweep.fleet.levels(0, &[differs]), [(0, differs)], "{scenario}");
+        assert_eq!(sweep.fleet.levels(0, &[1 - differs]), [], "{scenario}");
+    }
+}
+
 #[test]
 fn the_interval_has_the_truth_as_often_as_it_says() {
     let coverage = coverage(8, 600);
