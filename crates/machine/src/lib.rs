@@ -248,19 +248,18 @@ impl<C: Category> Machine<C> {
     /// The length of `work` on `cpu` now, which is longer while its SMT sibling is busy.
     #[inline]
     pub fn stretched(&self, cpu: Cpu, work: Time) -> Time {
-        match self.places[cpu.index()].sibling {
-            Some(sibling) if self.busy[sibling.index()] => work.scale(self.costs.smt_slowdown),
-            _ => work,
-        }
+        if self.has_busy_sibling(cpu) { work.scale(self.costs.smt_slowdown) } else { work }
+    }
+
+    #[inline]
+    fn has_busy_sibling(&self, cpu: Cpu) -> bool {
+        self.places[cpu.index()].sibling.is_some_and(|sibling| self.busy[sibling.index()])
     }
 
     /// The work that `cpu` gets done in `time` from now on, which is less while its SMT sibling is busy.
     #[inline]
     pub fn work_within(&self, cpu: Cpu, time: Time) -> Time {
-        match self.places[cpu.index()].sibling {
-            Some(sibling) if self.busy[sibling.index()] => time.scale(1.0 / self.costs.smt_slowdown),
-            _ => time,
-        }
+        if self.has_busy_sibling(cpu) { time.scale(1.0 / self.costs.smt_slowdown) } else { time }
     }
 
     /// Charges `work` to `category` on `cpu`, longer while its SMT sibling is busy.

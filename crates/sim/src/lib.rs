@@ -94,7 +94,7 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
             let mut system = boot.system(1)?;
             let mut program = page_fault::PageFault::new(spec, system.mm.parts.allocator.page_size());
             program.start(&mut system);
-            let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds, |_| {});
+            let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds);
             let score = program.pages_per_second(warm).ok_or_else(|| {
                 let expected =
                     format!("enough for each task to end two rounds of {} MiB; more, or fewer mib", spec.mib);
@@ -116,18 +116,12 @@ fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
     }
 }
 
-/// Runs a program: a quarter of `milliseconds` as warm-up, after which `warmed_up` is called, then measured
-/// for `milliseconds` or until the program has finished. Returns what was measured and when measuring began.
-fn measure<P: Program>(
-    system: &mut System,
-    program: &mut P,
-    milliseconds: u64,
-    warmed_up: impl Fn(&mut P),
-) -> (Outcome, Time) {
+/// Runs a program: a quarter of `milliseconds` as warm-up, then measured for `milliseconds` or until the program has finished. Returns
+/// what was measured and when measuring began.
+fn measure<P: Program>(system: &mut System, program: &mut P, milliseconds: u64) -> (Outcome, Time) {
     let warm = Time::from_nanoseconds(milliseconds * 250_000);
     system.run(program, warm);
     system.start_measuring(warm);
-    warmed_up(program);
     let end = warm + Time::from_nanoseconds(milliseconds * 1_000_000);
     system.run(program, end);
     let end = if program.is_finished() { system.latest().min(end) } else { end };

@@ -164,7 +164,7 @@ impl ProgramSpec {
 
     /// Whether it runs with any base page size: what it needs is in bytes, or in pages that are converted.
     pub fn has_any_page_size(&self) -> bool {
-        !matches!(self.family(), Family::Threads(_)) && !matches!(self, ProgramSpec::SocketStream(_))
+        self.threads().is_none() && !matches!(self, ProgramSpec::SocketStream(_))
     }
 
     /// Whether it reads or writes files.

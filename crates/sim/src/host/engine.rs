@@ -318,13 +318,7 @@ impl<'s> Host<'s> {
 
     /// Wakes the threads whose time has come on `cpu`.
     fn wake_due(&mut self, system: &mut System, cpu: Cpu, now: Time) {
-        while let Some(&Reverse((time, thread))) = self.timers[cpu.index()].peek()
-            && time <= now
-        {
-            self.timers[cpu.index()].pop();
-            if self.threads[thread].state != State::Waits {
-                continue;
-            }
+        while let Some((time, thread)) = self.take_due(cpu, |time| time <= now) {
             self.threads[thread].state = State::Runs;
             // The CPU may have been busy since.
             self.scheduler.note_ready(thread, time);
@@ -337,11 +331,27 @@ impl<'s> Host<'s> {
         }
     }
 
-    /// Has a CPU wake a thread at a time to which only the CPU that acts may have come: what others do before that comes first.
-    fn wake_at(&mut self, system: &mut System, thread: usize, cpu: Cpu, time: Time) {
+    /// Has the CPU `place` wake a thread now, as `cpu` sees it, to which time the others may not have come: what they do before that comes
+    /// first.
+    fn wake_at(&mut self, system: &mut System, cpu: Cpu, thread: usize, place: Cpu) {
+        let now = system.machine.now(cpu);
         self.threads[thread].state = State::Waits;
-        self.timers[cpu.index()].push(Reverse((time, thread)));
-        system.wake_later(cpu, time);
+        self.timers[place.index()].push(Reverse((now, thread)));
+        system.wake_later(place, now);
+    }
+
+    /// Takes the next thread that waits out of the timers of `cpu`, if its time is due.
+    fn take_due(&mut self, cpu: Cpu, is_due: impl Fn(Time) -> bool) -> Option<(Time, usize)> {
+        let timers = &mut self.timers[cpu.index()];
+        while let Some(&Reverse((time, thread))) = timers.peek()
+            && is_due(time)
+        {
+            timers.pop();
+            if self.threads[thread].state == State::Waits {
+                return Some((time, thread));
+            }
+        }
+        None
     }
 
     /// Lets idle CPUs nearby wake the threads whose time came while `cpu` was in a long path of the kernel: an interrupt does not wait for its
@@ -352,13 +362,7 @@ impl<'s> Host<'s> {
             return;
         }
         let mut stay = Vec::new();
-        while let Some(&Reverse((time, thread))) = self.timers[cpu.index()].peek()
-            && time < now
-        {
-            self.timers[cpu.index()].pop();
-            if self.threads[thread].state != State::Waits {
-                continue;
-            }
+        while let Some((time, thread)) = self.take_due(cpu, |time| time < now) {
             match self.scheduler.idle_near(system, thread, cpu, time) {
                 Some(near) => {
                     self.timers[near.index()].push(Reverse((time, thread)));
@@ -716,9 +720,8 @@ impl<'s> Host<'s> {
 
     /// Wakes the threads at the barrier of a process.
     fn wake_waiting(&mut self, system: &mut System, cpu: Cpu, process: usize) {
-        let now = system.machine.now(cpu);
         for (thread, place) in std::mem::take(&mut self.processes[process].waiting) {
-            self.wake_at(system, thread, place, now);
+            self.wake_at(system, cpu, thread, place);
         }
     }
 
@@ -805,7 +808,7 @@ impl<'s> Host<'s> {
         }
     }
 
-    /// Replaces a process by another one, for its only thread, on the CPU with the fewest threads.
+    /// Replaces a process by another one, for its only thread, which starts where the scheduler wants it to.
     fn exec(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
         let Thread { program, process, .. } = self.threads[thread];
         self.scheduler.remove(system, cpu, thread);
@@ -836,15 +839,14 @@ impl<'s> Host<'s> {
         task
     }
 
-    /// Lets the only thread of a process run with this address space and task, on the CPU with the fewest threads.
+    /// Lets the only thread of a process start with this address space and task.
     fn begin_process(&mut self, system: &mut System, cpu: Cpu, thread: usize, (mm, task): (MmId, TaskId)) {
-        let now = system.machine.now(cpu);
         let own = &mut self.processes[self.threads[thread].process];
         (own.mm, own.first, own.alive) = (Some(mm), task, 1);
         self.running += 1;
         self.threads[thread].started = false;
         self.scheduler.set_task(thread, task);
-        self.wake_at(system, thread, cpu, now);
+        self.wake_at(system, cpu, thread, cpu);
     }
 
     /// Kills the processes that the OOM killer has chosen: their threads stop and their memory is freed.

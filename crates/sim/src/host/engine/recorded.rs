@@ -122,7 +122,7 @@ impl Host<'_> {
             return;
         }
         let Some((thread, place)) = own.awaited_by.take() else { return };
-        self.wake_at(system, thread, place, system.machine.now(cpu));
+        self.wake_at(system, cpu, thread, place);
     }
 
     /// No child wakes the threads of a process that is killed.

@@ -120,7 +120,7 @@ impl Host<'_> {
         }
         if done == 0 && connection.queue.len() >= connection.socket.in_flight {
             connection.waiting = Some((thread, cpu));
-            self.threads[thread].doing = Some(Doing { operation, done });
+            self.threads[thread].doing = Some(doing);
             return self.sleep(system, cpu, thread);
         }
         let blocks = connection.socket.blocks.len() as u32;
@@ -151,14 +151,13 @@ impl Host<'_> {
         let number = self.socket(thread, socket);
         let connection = &mut self.sockets.connections[number];
         if done == 0 {
-            self.threads[thread].doing = Some(Doing { operation, done });
             let Some(message) = connection.queue.pop_front() else {
                 if connection.writer_left {
-                    self.threads[thread].doing = None;
                     self.end(system, cpu, thread);
                     return Progress::Left;
                 }
                 connection.waiting = Some((thread, cpu));
+                self.threads[thread].doing = Some(doing);
                 return self.sleep(system, cpu, thread);
             };
             self.threads[thread].message = message;
@@ -187,7 +186,7 @@ impl Host<'_> {
     fn wake_peer(&mut self, system: &mut System, cpu: Cpu, number: usize) {
         if let Some((thread, place)) = self.sockets.connections[number].waiting.take() {
             let place = self.scheduler.wake_affine(system, cpu, place);
-            self.wake_at(system, thread, place, system.machine.now(cpu));
+            self.wake_at(system, cpu, thread, place);
         }
     }
 
