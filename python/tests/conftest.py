@@ -14,6 +14,7 @@ def scenario(tmp_path):
     path.write_text(
         "name = 'tiny'\ndescription = 'two tasks'\nevidence = 'made up'\nmachine = 'intel-2s-128'\nseries = 'pcp'\n"
         "variants = ['pcp-base', '6.18']\nseeds = 2\nmetrics = ['score', 'lock']\n"
-        "[workload]\nkind = 'page-fault'\ntasks = 2\nmib = 8\nmilliseconds = 40\n"
+        "[workload]\nkind = 'host'\nwarm_milliseconds = 10\nmilliseconds = 40\n"
+        "[[workload.programs]]\nname = 'tasks'\nprogram = { kind = 'page-faults', tasks = 2, mib = 8 }\n"
     )
     return path

@@ -66,7 +66,7 @@ Examples:
   mmtwin compare kbuild --variants pcp-base,patch9,6.18 --seeds 10 --brief
   mmtwin compare page_fault1 --metrics score,pcp_max,lock --all
   mmtwin compare page_fault1 --vary vm.percpu_pagelist_high_fraction=0,8,64,512
-  mmtwin compare page_fault1 --variants 6.6,6.18 --vary workload.tasks=56,112
+  mmtwin compare page_fault1 --variants 6.6,6.18 --vary workload.programs.0.program.tasks=56,112
   mmtwin compare af_unix --set vm.stat_interval=10 --machine spr-server
   mmtwin compare hugetlb-neighbour --write vm.nr_hugepages=16384 --fail-rate 0.001
   mmtwin compare page_fault1 --variants 6.12,6.18 --fail-if 'score < -2 %'

@@ -130,7 +130,11 @@ const MISTAKES: [(&str, &str, &[&str]); 16] = [
         "'small.toml'\nsettings = { 'vm.stat_interval' = 3 }",
         &["line 9: over vm.stat_interval: it has a fixed value too"],
     ),
-    ("minimize = ['score']", "minimize = ['pswpin']", &["line 2: pswpin: no workload here has this metric"]),
+    (
+        "minimize = ['score']",
+        "minimize = ['anon_memory']",
+        &["line 2: anon_memory: no workload here has this metric"],
+    ),
     (
         "minimize = ['score']",
         "minimize = ['scor']\nconstraints = ['pcp_max <= 1 GB', 'x <= 2']",

@@ -1,8 +1,7 @@
 //! Which settings a workload heeds: those that act on subsystems of the kernel that it has to do with.
 //!
 //! ```text
-//!   kbuild, page-fault,     allocate and free pages            zones
-//!   replay
+//!   kbuild, replay          allocate and free pages            zones
 //!   long-running, host      fault in address spaces            zones, folio sizes, compaction, reclaim,
 //!                                                              and further ones for each kind
 //! ```
@@ -35,7 +34,7 @@ const fn heeded(subsystem: Subsystem, kinds: &'static [&'static str], example: &
 const HEEDED: &[Heeded] = &[
     heeded(Subsystem::LargeFolios, ADDRESS_SPACES, "speedometer"),
     heeded(Subsystem::Compaction, ADDRESS_SPACES, "equilibrium-direct"),
-    heeded(Subsystem::Kcompactd, &["long-running"], "equilibrium-kcompactd"),
+    heeded(Subsystem::Kcompactd, ADDRESS_SPACES, "equilibrium-kcompactd"),
     heeded(Subsystem::Reclaim, ADDRESS_SPACES, "fio-zipf"),
     heeded(Subsystem::Swap, &["long-running", "host"], "memcached-memtier"),
     heeded(Subsystem::Writeback, &["host"], "burst-writer"),
@@ -45,7 +44,7 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
     heeded(Subsystem::FailPageAlloc, &["host"], "hugetlb-8s"),
     heeded(Subsystem::TlbFlushes, &["host"], "hugetlb-8s"),
-    heeded(Subsystem::VmstatWorkers, &["kbuild", "page-fault", "host"], "kbuild"),
+    heeded(Subsystem::VmstatWorkers, &["kbuild", "host"], "kbuild"),
 ];
 
 /// Kinds of workloads whose processes have page tables.
@@ -129,11 +128,12 @@ mod tests {
 
     #[test]
     fn a_setting_of_address_spaces_means_nothing_without_any() {
-        assert!(of("page_fault1", "transparent_hugepage/enabled").unwrap().contains("speedometer"));
+        assert!(of("kbuild", "transparent_hugepage/enabled").unwrap().contains("speedometer"));
         assert_eq!(of("speedometer", "transparent_hugepage/enabled"), None);
         // 7.2 allocates lists of folios to be split whenever it uses large folios.
         assert_eq!(of("speedometer", "failslab/nth"), None);
-        assert_eq!(of("page_fault1", "vm.min_free_kbytes"), None);
+        assert_eq!(of("kbuild", "vm.min_free_kbytes"), None);
+        assert_eq!(of("crowded-host", "vm.compaction_proactiveness"), None);
     }
 
     #[test]

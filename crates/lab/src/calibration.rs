@@ -1,7 +1,8 @@
 //! Calibration: computes the figures that baseline rows of published tables pin, and no others.
 //!
 //! ```text
-//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M, by closed formulas
+//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M: times under the lock by closed formulas; then the cost of a page fault
+//!                         by the throughput, as above all of a page's time is linear in it
 //!   pcp.kbuild.*          lock% of base    ─► intensity of the scenario ┐ one cell, one parameter:
 //!   pcp.netperf, pcp.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
 //!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell pins one figure, in turn;
@@ -200,17 +201,13 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
     let costs = &profile.costs;
     let (take, put) = (baseline(id, "alloc_avg")?, baseline(id, "free_avg")?);
     let (take_p99, put_p99) = (baseline(id, "alloc_p99")?, baseline(id, "free_p99")?);
-    let throughput = baseline(id, "throughput")?;
     let section = costs.lock_section_ns.value;
     let each = |mean_us: f64| (mean_us * 1e3 - section) / BASELINE_BATCH;
-    let under_lock = (take + put) * 1e3 / BASELINE_BATCH;
-    let fault = 1e9 / throughput - under_lock - costs.page_clear_ns.value - costs.page_unmap_ns.value;
     let figures = [
         ("costs.list_take_ns", costs.list_take_ns.value, each(take), take),
         ("costs.list_put_ns", costs.list_put_ns.value, each(put), put),
         ("costs.take_spread", costs.take_spread.value, spread_of(take_p99 / take), take_p99),
         ("costs.put_spread", costs.put_spread.value, spread_of(put_p99 / put), put_p99),
-        ("costs.page_fault_ns", costs.page_fault_ns.value, fault, throughput),
     ];
     let calibrated = |(key, current, calibrated, published)| Calibrated {
         table: id.into(),
@@ -221,7 +218,37 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
         published,
         reached: None,
     };
-    Ok(figures.into_iter().map(calibrated).collect())
+    let mut figures: Vec<Calibrated> = figures.into_iter().map(calibrated).collect();
+    figures.push(page_fault(id, name, &figures)?);
+    Ok(figures)
+}
+
+/// The cost of a page fault with which a task touches as many pages a second as published, on a machine with these figures.
+fn page_fault(id: &str, name: &str, figures: &[Calibrated]) -> Result<Calibrated, CalibrationError> {
+    const KEY: &str = "costs.page_fault_ns";
+    let published = baseline(id, "throughput")?;
+    let scenario = Scenario::load(&format!("batch-latency-{name}"))?;
+    let mut machine = load_machine(name)?;
+    let current = machine.costs.page_fault_ns.value;
+    let set = |machine: &mut Profile, key: &str, value: f64| {
+        machine.figure_mut(key).expect("a figure of every machine").value = value;
+    };
+    figures.iter().for_each(|figure| set(&mut machine, figure.key, figure.calibrated));
+    let mut page_time = |cost: f64| -> Result<f64, CalibrationError> {
+        set(&mut machine, KEY, cost);
+        let run = scenario.run(&format!("batch-{BASELINE_BATCH}"), 1, &machine, &BTreeMap::new())?;
+        Ok(1.0 / sim::run(&run)?.get(metric::SCORE).unwrap_or(f64::NAN))
+    };
+    let (calibrated, reached) = solve(1.0 / published, current, &mut page_time)?;
+    Ok(Calibrated {
+        table: id.into(),
+        file: format!("machines/{name}.toml"),
+        key: KEY,
+        current,
+        calibrated,
+        published,
+        reached: Some(1.0 / reached),
+    })
 }
 
 /// Steps of the bisection; the last one changes the parameter by a few parts per thousand.
@@ -355,13 +382,17 @@ const LINES: usize = 5;
 
 /// Solves `f(x) = wanted` for a nearly linear `f` and x >= 0. Returns x and `f(x)`.
 fn solve<E>(wanted: f64, start: f64, f: &mut impl FnMut(f64) -> Result<f64, E>) -> Result<(f64, f64), E> {
+    let is_solved = |reached: f64| (reached - wanted).abs() <= 0.1 * TOLERANCE * wanted;
     let mut before = (start, f(start)?);
+    if is_solved(before.1) {
+        return Ok(before);
+    }
     let next = if start > 0.0 { 1.5 * start } else { 1.0 };
     let mut last = (next, f(next)?);
     for _ in 0..LINES {
         let slope = (last.1 - before.1) / (last.0 - before.0);
         let next = last.0 + (wanted - last.1) / slope;
-        if (last.1 - wanted).abs() <= 0.1 * TOLERANCE * wanted || !next.is_finite() {
+        if is_solved(last.1) || !next.is_finite() {
             break;
         }
         let next = next.max(0.0);

@@ -7,11 +7,11 @@
 use crate::error::Misfit;
 use crate::host::{HostProgram, HostPrograms};
 use crate::long_running::LongRunning;
-use crate::page_fault::PageFaultLoop;
 use crate::{Run, Workload};
 use machine::storage::DeviceFigures;
-use machine::{PageSize, Profile, Time, WrongValue};
+use machine::{PageSize, Profile, WrongValue};
 use workload::keys::{MICROSECONDS, THREADS, Value};
+use workload::page_faults::PageFaults;
 use workload::service::Service;
 use workload::tasks::ProgramSpec;
 use workload::threads::ProgramSpec as ThreadsSpec;
@@ -47,7 +47,7 @@ impl Workload {
             }
             Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
             Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
-            Workload::PageFault(_) | Workload::Replay(_) => Ok(()),
+            Workload::Replay(_) => Ok(()),
         }
     }
 }
@@ -91,7 +91,7 @@ fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfi
 /// Whether the workload runs with any base page size: its demand is in bytes, or in pages that are converted.
 fn has_any_page_size(workload: &Workload) -> bool {
     match workload {
-        Workload::PageFault(_) | Workload::LongRunning(_) => true,
+        Workload::LongRunning(_) => true,
         Workload::Host(host) => host.has_any_page_size(),
         _ => false,
     }
@@ -110,7 +110,6 @@ impl Run {
             return Err(Misfit::OutOfRange(WrongValue::new("machine", value, expected)));
         }
         match &self.workload {
-            Workload::PageFault(w) => w.check_fit(machine),
             Workload::Kbuild(w) => {
                 let value = format!("{} in each of {} builds", w.jobs, w.builds);
                 check_node(machine, "bind", w.bind.unwrap_or(0))
@@ -235,8 +234,16 @@ impl HostProgram {
         if let Some(cpu) = self.begins_on_cpu {
             check_cpus(machine, &of("begins_on_cpu"), cpu, usize::from(cpu) + 1)?;
         }
-        if let ProgramSpec::Service(service) = &self.program {
-            check_service(machine, place, service)?;
+        match &self.program {
+            ProgramSpec::Service(Service { threads, first_cpu, pages, .. }) => {
+                check_stays(machine, place, *first_cpu, ("threads", *threads as usize))?;
+                let keys = of("program.threads, workload.") + &of("program.pages");
+                check_memory(machine, &keys, u64::from(*threads) * u64::from(*pages) / 256)?;
+            }
+            ProgramSpec::PageFaults(PageFaults { tasks, first_cpu, .. }) => {
+                check_stays(machine, place, *first_cpu, ("tasks", *tasks))?;
+            }
+            _ => {}
         }
         match self.program.threads() {
             Some(threads) => check_threads(machine, &of("program"), &threads),
@@ -245,39 +252,21 @@ impl HostProgram {
     }
 }
 
-/// Checks that a service has the CPUs on which its threads stay, and room for the requests that are served at once.
-fn check_service(machine: &Profile, place: &str, service: &Service) -> Result<(), Misfit> {
-    let (threads, pages) = (u64::from(service.threads), u64::from(service.pages));
-    if let Some(first) = service.first_cpu {
-        let key = format!("{place}.program.first_cpu");
-        let value = format!("{first} for the first of {threads} threads");
-        check_cpus(machine, &key, value, usize::from(first) + threads as usize)?;
-    }
-    let keys = format!("{place}.program.threads, workload.{place}.program.pages");
-    check_memory(machine, &keys, threads * pages / 256)
-}
-
-impl PageFaultLoop {
-    fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
-        check_cpus(machine, "tasks", self.tasks, self.tasks)?;
-        check_memory(machine, "tasks, workload.mib", self.mib.saturating_mul(self.tasks as u64))?;
-        let costs = machine.costs();
-        let pages = machine.page_size.pages_of_mib(self.mib);
-        // Less than a round takes, as waiting and the allocator's costs are not included.
-        let page = costs.page_fault + costs.page_clear + costs.page_unmap;
-        let (seconds, measured) =
-            (page.seconds() * pages as f64, Time::from_nanoseconds(self.milliseconds * 1_000_000));
-        if seconds <= measured.seconds() {
-            return Ok(());
-        }
-        let expected = format!(
-            "at least {} on machine {}, for one round of {} MiB, or fewer mib",
-            (1e3 * seconds).ceil(),
-            machine.name,
-            self.mib
-        );
-        misfit("milliseconds", self.milliseconds, expected)
-    }
+/// Checks that there are the CPUs on which threads of the program at `place` stay, if they do: so many as the key says.
+fn check_stays(
+    machine: &Profile,
+    place: &str,
+    first: Option<u16>,
+    (key, threads): (&str, usize),
+) -> Result<(), Misfit> {
+    let Some(first) = first else { return Ok(()) };
+    let keys = format!("{place}.program.first_cpu, workload.{place}.program.{key}");
+    check_cpus(
+        machine,
+        &keys,
+        format!("{first} for the first of {threads} threads"),
+        usize::from(first) + threads,
+    )
 }
 
 /// Checks threads that share memory against the machine. They may need more memory than there is: that is for the kernel to answer.

@@ -27,7 +27,6 @@ pub mod metric;
 mod oom;
 pub mod outcome;
 pub mod page_cache;
-pub mod page_fault;
 pub mod progress;
 mod random;
 pub mod readahead;
@@ -43,7 +42,6 @@ pub mod timeline;
 use crate::outcome::Outcome;
 use crate::progress::RunProgress;
 use machine::timeline::Window;
-use machine::{Time, WrongValue};
 use mm::Decisions;
 use std::num::NonZeroU32;
 
@@ -90,42 +88,11 @@ pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> 
 /// Makes a run that has been checked.
 fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
     match &run.workload {
-        Workload::PageFault(spec) => {
-            let mut system = boot.system(1)?;
-            let mut program = page_fault::PageFault::new(spec, system.mm.parts.allocator.page_size());
-            program.start(&mut system);
-            let (mut outcome, warm) = measure(&mut system, &mut program, spec.milliseconds);
-            let score = program.pages_per_second(warm).ok_or_else(|| {
-                let expected =
-                    format!("enough for each task to end two rounds of {} MiB; more, or fewer mib", spec.mib);
-                Misfit::OutOfRange(WrongValue::new("workload.milliseconds", spec.milliseconds, expected))
-            })?;
-            outcome.set(metric::SCORE, score);
-            let us = |picoseconds: f64| picoseconds / 1e6;
-            let latencies = system.mm.latencies();
-            outcome.set(metric::TAKE_MEAN, us(latencies.take.mean()));
-            outcome.set(metric::TAKE_P99, us(latencies.take.value_at_quantile(0.99) as f64));
-            outcome.set(metric::PUT_MEAN, us(latencies.put.mean()));
-            outcome.set(metric::PUT_P99, us(latencies.put.value_at_quantile(0.99) as f64));
-            Ok(outcome)
-        }
         Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Host(spec) => host::run(boot, spec),
     }
-}
-
-/// Runs a program: a quarter of `milliseconds` as warm-up, then measured for `milliseconds` or until the program has finished. Returns
-/// what was measured and when measuring began.
-fn measure<P: Program>(system: &mut System, program: &mut P, milliseconds: u64) -> (Outcome, Time) {
-    let warm = Time::from_nanoseconds(milliseconds * 250_000);
-    system.run(program, warm);
-    system.start_measuring(warm);
-    let end = warm + Time::from_nanoseconds(milliseconds * 1_000_000);
-    system.run(program, end);
-    let end = if program.is_finished() { system.latest().min(end) } else { end };
-    (system.outcome(end), warm)
 }
 
 #[cfg(test)]

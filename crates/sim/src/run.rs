@@ -15,7 +15,6 @@ use crate::host::HostPrograms;
 use crate::kbuild::KernelBuild;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::long_running::LongRunning;
-use crate::page_fault::PageFaultLoop;
 use crate::progress::RunProgress;
 use crate::replay::Replay;
 use machine::Profile;
@@ -30,8 +29,6 @@ workload::kinds! {
     pub enum Workload {
         /// Kernel builds with processes sampled from a recorded one.
         "kbuild" Kbuild(KernelBuild),
-        /// will-it-scale's page_fault1.
-        "page-fault" PageFault(PageFaultLoop),
         /// A recorded trace of the page allocator.
         "replay" Replay(Replay),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.

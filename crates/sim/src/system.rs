@@ -460,17 +460,7 @@ impl System {
         outcome.set(metric::PCP_MAX, mib(self.samples.pcp_max));
         outcome.set(metric::PCP_END, mib(pcp));
         outcome.set(metric::MEMORY_MAX, mib(self.samples.memory_max));
-        let latencies = self.mm.latencies();
-        let slow = &latencies.slow_alloc;
-        let calls =
-            [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
-        outcome.set(metric::ALLOC_P50, quantile(slow, calls, 0.50) / 1e3);
-        outcome.set(metric::ALLOC_P99, quantile(slow, calls, 0.99) / 1e3);
-        for ((name, _), histogram) in HISTOGRAMS.into_iter().zip([slow, &latencies.take, &latencies.put]) {
-            let buckets =
-                histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
-            outcome.histograms.insert(name, buckets.collect());
-        }
+        self.set_latencies(&mut outcome);
         outcome.counters = counters;
         outcome.mthp = self.mm.parts.address_spaces.mthp_stats().since(&self.measured_from.mthp);
         outcome.series = self.samples.series.clone();
@@ -484,6 +474,29 @@ impl System {
             ));
         }
         outcome
+    }
+
+    /// Sets how long allocations and critical sections of zones have taken.
+    fn set_latencies(&self, outcome: &mut Outcome) {
+        let latencies = self.mm.latencies();
+        let slow = &latencies.slow_alloc;
+        let calls =
+            [mm::Event::NumaHit, mm::Event::NumaMiss].iter().map(|&e| self.mm.counters().get(e)).sum::<u64>();
+        outcome.set(metric::ALLOC_P50, quantile(slow, calls, 0.50) / 1e3);
+        outcome.set(metric::ALLOC_P99, quantile(slow, calls, 0.99) / 1e3);
+        let under_lock = [
+            (metric::TAKE_MEAN, metric::TAKE_P99, &latencies.take),
+            (metric::PUT_MEAN, metric::PUT_P99, &latencies.put),
+        ];
+        for (mean, p99, sections) in under_lock.into_iter().filter(|(.., sections)| !sections.is_empty()) {
+            outcome.set(mean, sections.mean() / 1e6);
+            outcome.set(p99, sections.value_at_quantile(0.99) as f64 / 1e6);
+        }
+        for ((name, _), histogram) in HISTOGRAMS.into_iter().zip([slow, &latencies.take, &latencies.put]) {
+            let buckets =
+                histogram.iter_recorded().map(|b| (b.value_iterated_to() as f64 / 1e3, b.count_at_value()));
+            outcome.histograms.insert(name, buckets.collect());
+        }
     }
 }
 

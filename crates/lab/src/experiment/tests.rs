@@ -73,8 +73,8 @@ fn results_are_the_same_for_any_number_of_threads() {
 #[test]
 fn real_runs_are_the_same_for_any_number_of_threads() {
     let mut experiment = experiment(&["pcp-base", "patch9"], 2);
-    if let sim::Workload::PageFault(spec) = &mut experiment.scenario.workload {
-        (spec.tasks, spec.mib, spec.milliseconds) = (2, 4, 8);
+    if let sim::Workload::Host(host) = &mut experiment.scenario.workload {
+        (host.warm_milliseconds, host.milliseconds) = (2, 8);
     }
     let made = [1, 2].map(|jobs| {
         let directory = tempfile::tempdir().unwrap();

@@ -17,9 +17,8 @@ use mm::file_name::short;
 use mm::sysctl::meant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sim::{KernelChoice, Workload};
+use sim::KernelChoice;
 use std::collections::BTreeMap;
-use workload::keys::{Takes, Value as _};
 
 /// A key with the values that are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +78,11 @@ const WORKLOAD: &str = "workload";
 /// What precedes features of the kernel: `features.mglru.types_apart`.
 pub const FEATURES: &str = "features";
 
+/// The key that a user names: a file of the kernel is its setting, and `programs[0]`, as errors write it, is `programs.0`.
+pub fn key_named(key: &str) -> String {
+    short(key.trim()).replace('[', ".").replace(']', "")
+}
+
 /// The name of a variant with features of its own besides: `FEATURE=VALUE`, several joined by `+`.
 pub fn with_features(variant: &str, features: &str) -> String {
     let separator = if variant.contains(':') { '+' } else { ':' };
@@ -96,7 +100,7 @@ impl Varied {
         };
         let (key, values) =
             text.split_once('=').ok_or_else(|| wrong("KEY=V1,V2,..., for example vm.swappiness=60,0,200"))?;
-        let key = &*short(key.trim());
+        let key = &key_named(key);
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
         if values.iter().any(|value| value.is_empty()) {
             return Err(wrong("a value before and after each comma"));
@@ -183,28 +187,29 @@ fn profile_error(key: &str, value: &str, error: machine::ProfileError) -> Scenar
     ScenarioError::Profile { place: format!("--vary {key}={value}"), error }
 }
 
-/// The error for a key that is none of some: one of them that it ends, or is much like, is proposed, and no other.
+/// The error for a key that is none of some: one of them that it ends, that has the same last name, or that is much like it is proposed,
+/// and no other.
 fn unknown_key(key: &str, keys: &[String]) -> ScenarioError {
-    let ends = |other: &&String| other.strip_suffix(key).is_some_and(|before| before.ends_with(['.', '/']));
-    let like = match keys.iter().find(ends) {
+    let with_end = |end: &str| {
+        let ends =
+            |other: &&String| other.strip_suffix(end).is_some_and(|before| before.ends_with(['.', '/']));
+        keys.iter().find(ends)
+    };
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let like = match with_end(key).or_else(|| with_end(last)) {
         Some(whole) => format!(" (do you mean {whole}?)"),
         None => meant(key, keys.iter().map(String::as_str)),
     };
     ScenarioError::UnknownKey { key: key.into(), like }
 }
 
-/// All keys but those of machines' files, of whatever scenario.
+/// All keys but those of machines' files, of whatever scenario there is.
 fn keys_of_all() -> Vec<String> {
     let settings = SETTINGS.iter().map(|setting| setting.name.to_string());
     let own = OWN_KEYS.iter().map(|key| key.to_string());
     let features = Feature::all().into_iter().map(|feature| format!("{FEATURES}.{}", feature.path));
-    let mut workloads = Vec::new();
-    if let Takes::Kinds(kinds) = Workload::TAKES {
-        for (_, takes) in kinds {
-            let Takes::Table(keys) = takes else { continue };
-            workloads.extend(keys.iter().map(|key| format!("{WORKLOAD}.{}", key.name)));
-        }
-    }
+    let scenarios = Scenario::names().filter_map(|name| Scenario::load(name).ok());
+    let workloads = scenarios.flat_map(|scenario| keys_of(&scenario.workload, WORKLOAD));
     settings.chain(own).chain(workloads).chain(features).collect()
 }
 
@@ -345,8 +350,11 @@ mod tests {
 
     #[test]
     fn keys_of_files_are_changed_and_checked() {
-        let arms = arms_of("page_fault1", &["6.18"], &["workload.tasks=8,16"]).unwrap();
+        let arms = arms_of("page_fault1", &["6.18"], &["workload.programs.0.program.tasks=8,16"]).unwrap();
         assert_ne!(arms[0].scenario.workload, arms[1].scenario.workload);
+        let as_in_errors =
+            arms_of("page_fault1", &["6.18"], &["workload.programs[0].program.tasks=8,16"]).unwrap();
+        assert_eq!(as_in_errors[1].scenario, arms[1].scenario);
         let arms = arms_of("page_fault1", &["6.18"], &["machine.costs.page_clear_ns=50,200"]).unwrap();
         assert_ne!(arms[0].machine, arms[1].machine);
         let arms =
@@ -354,11 +362,12 @@ mod tests {
         let variants: Vec<String> = arms.unwrap().into_iter().map(|arm| arm.variant).collect();
         assert_eq!(variants[1], "6.18:pcp.scale_refills=off+pcp.late_free_high=off");
         for (varied, says) in [
-            ("workload.tasks=0", "workload.tasks"),
+            ("workload.programs.0.program.tasks=0", "workload.programs[0].program.tasks = 0"),
             ("workload.nothing=1", "workload.nothing"),
             ("vm.swapiness=1", "--vary vm.swapiness: no such key (do you mean vm.swappiness?)"),
-            ("tasks=1", "no such key (do you mean workload.tasks?)"),
-            ("workload.task=1", "no such key (do you mean workload.tasks?)"),
+            ("tasks=1", "no such key (do you mean workload.programs.0.program.tasks?)"),
+            ("workload.tasks=1", "no such key (do you mean workload.programs.0.program.tasks?)"),
+            ("workload.milisecond=1", "no such key (do you mean workload.milliseconds?)"),
             ("machine.costs.page_clear=1", "no such key (do you mean machine.costs.page_clear_ns?)"),
             ("xyzzy=1", "no such key; it takes kernel settings"),
             ("variants=6.1,6.12", "--variants"),

@@ -1,6 +1,6 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
 //! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service,
-//! `kind = "mappings"`, a recorded program, and `kind = "socket-stream"`, pairs of processes.
+//! `kind = "mappings"`, a recorded program, `kind = "socket-stream"`, pairs of processes, and `kind = "page-fault"`, tasks that touch memory.
 //!
 //! ```text
 //!   paging
@@ -17,6 +17,8 @@
 //!   program = "jvm"         ─►   [[workload.programs]]   program = { kind = "recorded-mappings", recording = "jvm" }
 //!   socket-stream
 //!   pairs, ...              ─►   [[workload.programs]]   name = "streams", program = { kind = "socket-stream", the same }
+//!   page-fault
+//!   tasks, mib          ─►   [[workload.programs]]   name = "tasks", program = { kind = "page-faults", first_cpu = 0, the same }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -51,6 +53,7 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
         "kernel-writes" => ("kernel-writes", of_kernel_writes(workload)?),
         "mappings" => ("mappings", of_mappings(workload)?),
         "socket-stream" => ("socket-stream", of_socket_stream(workload)?),
+        "page-fault" => ("page-fault", of_page_fault(workload)?),
         _ => return None,
     };
     present.insert("kind".into(), "host".into());
@@ -67,11 +70,21 @@ fn of_mappings(mut program: Table) -> Option<Table> {
     ]))
 }
 
-fn of_socket_stream(mut program: Table) -> Option<Table> {
+fn of_socket_stream(program: Table) -> Option<Table> {
+    of_loop("streams", program)
+}
+
+fn of_page_fault(mut program: Table) -> Option<Table> {
+    program.extend([("kind".into(), "page-faults".into()), ("first_cpu".into(), 0.into())]);
+    of_loop("tasks", program)
+}
+
+/// A program that was measured for so many milliseconds.
+fn of_loop(name: &str, mut program: Table) -> Option<Table> {
     let milliseconds = program.remove("milliseconds")?;
-    // A quarter of the time was warm-up, of which no message was counted.
+    // A quarter of the time was warm-up, but of a number of messages.
     let warm = if program.contains_key("messages") { 0 } else { milliseconds.as_integer()? / 4 };
-    let program = table([("name", Some("streams".into())), ("program", Some(Value::Table(program)))]);
+    let program = table([("name", Some(name.into())), ("program", Some(Value::Table(program)))]);
     Some(Table::from_iter([
         ("warm_milliseconds".into(), Value::from(warm)),
         ("milliseconds".into(), milliseconds),
@@ -279,6 +292,24 @@ mod tests {
             assert_eq!((host.warm_milliseconds, host.milliseconds), (warm, 200));
             assert_eq!(host.programs[0].program.kind(), "socket-stream");
         }
+    }
+
+    #[test]
+    fn tasks_that_touch_memory_are_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-128'\nseries = 'pcp'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['score']\n";
+        let former =
+            format!("{header}[workload]\nkind = 'page-fault'\ntasks = 4\nmib = 8\nmilliseconds = 40\n");
+        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
+        let (said, present) = error.split_once("\n\n").unwrap();
+        assert!(said.starts_with("old.toml: line 10: workload.kind = page-fault"), "{said}");
+        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        assert_eq!((host.warm_milliseconds, host.milliseconds), (10, 40));
+        let workload::tasks::ProgramSpec::PageFaults(spec) = host.programs[0].program else {
+            panic!("faults")
+        };
+        assert_eq!((spec.tasks, spec.first_cpu, spec.mib), (4, Some(0), 8));
     }
 
     #[test]

@@ -184,7 +184,8 @@ mod tests {
     use crate::scenario::Scenario;
 
     const TEXT: &str = "name = 'tiny'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-224'\nvariants = ['6.18']\n\
-         seeds = 3\nmetrics = ['score']\n[workload]\nkind = 'page-fault'\ntasks = 2\nmib = 4\nmilliseconds = 4\n";
+         seeds = 3\nmetrics = ['score']\n[workload]\nkind = 'host'\nmilliseconds = 4\n[[workload.programs]]\n\
+         name = 'tasks'\n[workload.programs.program]\nkind = 'page-faults'\ntasks = 2\nmib = 4\n";
 
     fn said(from: &str, to: &str) -> String {
         let text = TEXT.replace(from, to);
@@ -198,10 +199,14 @@ mod tests {
         let lines: Vec<&str> = several.lines().collect();
         assert_eq!(lines.len(), 2, "{several}");
         assert!(lines.iter().any(|line| {
-            line.starts_with("a.toml: line 10: workload.taskz: no such key (do you mean tasks?)")
+            line.starts_with(
+                "a.toml: line 15: workload.programs[0].program.taskz: no such key (do you mean tasks?)",
+            )
         }));
         assert!(lines.iter().any(|line| {
-            line.starts_with("a.toml: line 11: workload.mib = 0: it takes a whole number from 1")
+            line.starts_with(
+                "a.toml: line 16: workload.programs[0].program.mib = 0: it takes a whole number from 1",
+            )
         }));
         let of_values =
             said("'6.18']\nseeds = 3\nmetrics = ['score']", "'6.18x']\nseeds = 0\nmetrics = ['scores']");
@@ -218,14 +223,10 @@ mod tests {
                 "[worklod]",
                 "a.toml: line 8: worklod: no such key (do you mean workload?); there are name",
             ),
-            (
-                "kind = 'page-fault'\n",
-                "",
-                "a.toml: line 8: workload: it lacks the key kind, which takes one of",
-            ),
-            ("page-fault", "page-falt", "a.toml: line 9: workload.kind = page-falt: it takes one of"),
+            ("kind = 'host'\n", "", "a.toml: line 8: workload: it lacks the key kind, which takes one of"),
+            ("host", "hst", "a.toml: line 9: workload.kind = hst: it takes one of"),
             ("seeds = 3\n", "", "a.toml: the key seeds is missing"),
-            ("mib = 4\n", "", "a.toml: the key mib is missing in the table that begins in line 8"),
+            ("mib = 4\n", "", "a.toml: the key mib is missing in the table that begins in line 13"),
             ("seeds = 3", "seeds = 'x'", "a.toml: line 6: seeds = \"x\": it takes a whole number from 1"),
             (
                 "name = 'tiny'",

@@ -13,9 +13,10 @@
 //! `machine.TABLE.KEY`, `features.MECHANISM.FEATURE`, `machine`, `memory`) take values and, where they are numbers, ranges with two ends.
 
 use super::SweepError;
+use crate::experiment::varied::key_named;
 use machine::PageSize;
 use mm::SETTINGS;
-use mm::file_name::short;
+
 use mm::sysctl::{Kind, Scale, Setting};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -69,7 +70,7 @@ impl Axis {
         let (key, spec) = text
             .split_once('=')
             .ok_or_else(|| SweepError::Space { text: text.into(), expected: expected.into() })?;
-        Axis::of(&short(key.trim()), spec.trim())
+        Axis::of(&key_named(key), spec.trim())
     }
 
     /// The axis of a key with this specification.

@@ -18,7 +18,6 @@ fn short_run(name: &str) -> Run {
     let mut scenario = Scenario::load(name).unwrap();
     match &mut scenario.workload {
         Workload::Host(host) => (host.warm_milliseconds, host.milliseconds) = (50, 200),
-        Workload::PageFault(page_fault) => page_fault.milliseconds = 200,
         _ => panic!("{name}: of another kind"),
     }
     let machine = load_machine(&scenario.machine).unwrap();

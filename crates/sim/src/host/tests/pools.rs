@@ -149,7 +149,7 @@ fn what_the_kernel_refuses_ends_the_run() {
         error
             .unwrap_err()
             .to_string()
-            .contains("workload.programs[0].program.first_cpu = 1 for the first of 252")
+            .contains("workload.programs[0].program.threads = 1 for the first of 252")
     );
 }
 
