@@ -87,7 +87,12 @@ impl OwnSpec for SocketStream {
                 .map(|pair| Pair::new(1000 * self.swap_every_us * pair / pairs as u64))
                 .collect(),
             ends: (0..2 * pairs as u64)
-                .map(|thread| End { random: random(thread), phase: 0, has_read: false })
+                .map(|thread| End {
+                    random: random(thread),
+                    phase: 0,
+                    begins_to_read: thread % 2 == 1,
+                    has_read: false,
+                })
                 .collect(),
         };
         Ok(Own { layout, operations: Box::new(streams) })
@@ -127,6 +132,8 @@ impl Pair {
 struct End {
     random: Pcg64Mcg,
     phase: usize,
+    /// Whether it reads from now on, and its first transaction has not begun.
+    begins_to_read: bool,
     has_read: bool,
 }
 
@@ -141,6 +148,9 @@ impl Operations for Streams {
             }
             return Some(Operation::TransactionEnd);
         }
+        if std::mem::take(&mut end.begins_to_read) {
+            return Some(Operation::TransactionBegin);
+        }
         let calls = (self.calls * end.random.sample(self.spread)) as u32;
         if (thread + end.phase) % 2 == 1 {
             end.has_read = true;
@@ -152,6 +162,7 @@ impl Operations for Streams {
             pair.next_swap += self.swap_every * ((now - pair.next_swap) / self.swap_every + 1);
             pair.last = Some(pair.sent);
             end.phase += 1;
+            end.begins_to_read = true;
         }
         Some(Operation::Send { socket: thread as u32, calls })
     }
@@ -200,8 +211,11 @@ mod tests {
         let is_send = |operation, from| matches!(operation, Operation::Send { socket, .. } if socket == from);
         let is_receive =
             |operation, from| matches!(operation, Operation::Receive { socket, .. } if socket == from);
-        assert!(is_send(next(0, 0), 0) && is_receive(next(1, 0), 0));
+        assert!(is_send(next(0, 0), 0));
+        assert_eq!(next(1, 0), Operation::TransactionBegin);
+        assert!(is_receive(next(1, 0), 0));
         assert!(is_send(next(0, 9_999), 0) && is_send(next(0, 10_000), 0), "the last of the phase");
+        assert_eq!(next(0, 10_001), Operation::TransactionBegin, "what it sent was no wait for a message");
         assert!(is_receive(next(0, 10_001), 1), "it reads already");
         for _ in 0..2 {
             assert_eq!(next(1, 10_002), Operation::TransactionEnd);
@@ -209,6 +223,7 @@ mod tests {
         }
         assert_eq!(next(1, 10_003), Operation::TransactionEnd);
         assert!(is_send(next(1, 10_003), 1) && is_send(next(1, 19_999), 1) && is_send(next(1, 20_000), 1));
+        assert_eq!(next(1, 20_001), Operation::TransactionBegin);
         assert!(is_receive(next(1, 20_001), 0));
     }
 }
