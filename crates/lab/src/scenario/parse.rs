@@ -99,7 +99,7 @@ impl Scenario {
             Err(error) => {
                 if let Some((former, present)) = present_form(text) {
                     let expected = format!(
-                        "`host` since programs can run side by side. As it is written now:\n\n{present}"
+                        "`host` since programs can run side by side. As it is written now, in place of all tables of the workload:\n\n{present}"
                     );
                     let wrong = WrongValue::new("workload.kind", former, expected);
                     return Err(wrong_value(place, text, wrong));
@@ -188,8 +188,9 @@ impl Scenario {
 /// A metric of a scenario that none of its runs could have.
 fn wrong_metric(scenario: &Scenario) -> Option<WrongValue> {
     if let Some(unknown) = scenario.metrics.iter().find(|name| Metric::find(name).is_none()) {
-        let known = list(METRICS.iter().map(|metric| metric.name));
-        return Some(WrongValue::new("metrics", unknown, format!("one of {known}")));
+        let like = Metric::most_like(unknown);
+        let expected = format!("a metric that `mmtwin list metrics` shows; most like it: {like}");
+        return Some(WrongValue::new("metrics", unknown, expected));
     }
     let kind = scenario.workload.kind();
     let never = |metric: &Metric| metric.why_not_measured(kind).is_some();
