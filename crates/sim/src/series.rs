@@ -47,7 +47,7 @@ const OF_NODE: &str = "pages_node";
 /// All series. That of memory by node has the node's number behind its name.
 pub const SERIES: &[Sampled] = &[
     sampled("pcp_pages", "memory in pagesets", Unit::Pages),
-    sampled("allocated_pages", "memory that programs hold", Unit::Pages),
+    sampled("allocated_pages", "memory of programs outside address spaces", Unit::Pages),
     sampled("used_pages", "memory not in free lists", Unit::Pages),
     sampled("pages_from_zone", "pages taken from zones so far", Unit::Count),
     sampled("pages_drained", "pages drained from pagesets so far", Unit::Count),
