@@ -1,8 +1,8 @@
 //! Calibration: computes the figures that baseline rows of published tables pin, and no others.
 //!
 //! ```text
-//!   pcp.batch-latency.M   5 baseline cells ─► 5 figures of machine M: times under the lock by closed formulas; then the cost of a page fault
-//!                         by the throughput, as above all of a page's time is linear in it
+//!   pcp.batch-latency.M   5 baseline cells ─► 4 figures of machine M by closed formulas; then the throughput pins the
+//!                         cost of a page fault, as times pin costs below
 //!   pcp.kbuild.*          lock% of base    ─► intensity of the scenario ┐ one cell, one parameter:
 //!   pcp.netperf, pcp.lmbench3  lock% of base ─► calls of the scenario    ┘ bisection over runs of `base`
 //!   hugetlb.hugetlb.M   times of hvo-off, base ─► costs of machine M: one cell pins one figure, in turn;
@@ -19,7 +19,7 @@ use machine::Profile;
 use machine::profile::Figure;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::metric::{self, ELAPSED, GROW_TIME, Metric, SHRINK_TIME, SYSTEM_TIME};
+use sim::metric::{self, ELAPSED, GROW_TIME, Metric, SCORE, SHRINK_TIME, SYSTEM_TIME};
 use sim::{RunError, Workload};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -193,6 +193,8 @@ fn spread_of(ratio: f64) -> f64 {
     Z - (Z * Z - 2.0 * ratio.ln()).max(0.0).sqrt()
 }
 
+/// Pages a second that a task touches pin what a page fault costs, once times under the lock are known.
+const PAGE_FAULT: Cost = cost("costs.page_fault_ns", 0, "throughput", "batch-63", SCORE);
 /// Batch of the table's baseline row, which is the number of blocks per critical section.
 const BASELINE_BATCH: f64 = 63.0;
 
@@ -219,36 +221,13 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
         reached: None,
     };
     let mut figures: Vec<Calibrated> = figures.into_iter().map(calibrated).collect();
-    figures.push(page_fault(id, name, &figures)?);
-    Ok(figures)
-}
-
-/// The cost of a page fault with which a task touches as many pages a second as published, on a machine with these figures.
-fn page_fault(id: &str, name: &str, figures: &[Calibrated]) -> Result<Calibrated, CalibrationError> {
-    const KEY: &str = "costs.page_fault_ns";
-    let published = baseline(id, "throughput")?;
+    let mut machine = profile.clone();
+    for figure in &figures {
+        machine.figure_mut(figure.key).expect("a figure of every machine").value = figure.calibrated;
+    }
     let scenario = Scenario::load(&format!("batch-latency-{name}"))?;
-    let mut machine = load_machine(name)?;
-    let current = machine.costs.page_fault_ns.value;
-    let set = |machine: &mut Profile, key: &str, value: f64| {
-        machine.figure_mut(key).expect("a figure of every machine").value = value;
-    };
-    figures.iter().for_each(|figure| set(&mut machine, figure.key, figure.calibrated));
-    let mut page_time = |cost: f64| -> Result<f64, CalibrationError> {
-        set(&mut machine, KEY, cost);
-        let run = scenario.run(&format!("batch-{BASELINE_BATCH}"), 1, &machine, &BTreeMap::new())?;
-        Ok(1.0 / sim::run(&run)?.get(metric::SCORE).unwrap_or(f64::NAN))
-    };
-    let (calibrated, reached) = solve(1.0 / published, current, &mut page_time)?;
-    Ok(Calibrated {
-        table: id.into(),
-        file: format!("machines/{name}.toml"),
-        key: KEY,
-        current,
-        calibrated,
-        published,
-        reached: Some(1.0 / reached),
-    })
+    figures.extend(sweep_costs(id, &scenario, &profile, &mut machine, &[PAGE_FAULT])?);
+    Ok(figures)
 }
 
 /// Steps of the bisection; the last one changes the parameter by a few parts per thousand.
@@ -341,12 +320,15 @@ fn sweep_costs(
         let published = baseline_of_row(id, row, column)?;
         let missing = || CalibrationError::NoCell { id: id.into(), column };
         let start = machine.figure_mut(key).ok_or_else(missing)?.value;
+        // Times are linear in a cost; what is done in a time is so by its reciprocal.
+        let as_time = |value: f64| if metric.kind == metric::Kind::Rate { 1.0 / value } else { value };
         let mut time = |value: f64| -> Result<f64, CalibrationError> {
             machine.figure_mut(key).ok_or_else(missing)?.value = value;
             let run = scenario.run(variant, 1, machine, &BTreeMap::new())?;
-            Ok(sim::run(&run)?.get(metric).unwrap_or(0.0))
+            Ok(as_time(sim::run(&run)?.get(metric).unwrap_or(0.0)))
         };
-        let (calibrated, reached) = solve(published, start, &mut time)?;
+        let (calibrated, reached) = solve(as_time(published), start, &mut time)?;
+        let reached = as_time(reached);
         if (reached - published).abs() > TOLERANCE * published {
             return Err(CalibrationError::OutOfReach {
                 id: id.into(),

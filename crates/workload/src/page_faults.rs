@@ -34,7 +34,7 @@ impl OwnSpec for PageFaults {
         let threads = (0..self.tasks as u32).map(crate::demand::Thread::of).collect();
         let layout = Layout { processes: vec![process; self.tasks], threads, ..Layout::default() };
         let task = |number: usize| Task {
-            stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(number as u16))),
+            stays_on: Affinity::of_thread(self.first_cpu, number),
             page: 0,
             next: Next::Begin,
         };

@@ -113,7 +113,7 @@ impl OwnSpec for Service {
         };
         let server = |thread: u32| Server {
             random: random(u64::from(thread)),
-            stays_on: self.first_cpu.map(|first| Affinity::Cpu(first.saturating_add(thread as u16))),
+            stays_on: Affinity::of_thread(self.first_cpu, thread as usize),
             arrives: 0.0,
             fills: share_of(memory, u64::from(thread), u64::from(self.threads)),
             to_serve: self.requests.unwrap_or(u64::MAX),

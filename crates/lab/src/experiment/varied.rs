@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sim::KernelChoice;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A key with the values that are compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,14 +204,18 @@ fn unknown_key(key: &str, keys: &[String]) -> ScenarioError {
     ScenarioError::UnknownKey { key: key.into(), like }
 }
 
+/// The keys of the workloads of built-in scenarios, which are read once.
+static OF_WORKLOADS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let scenarios = Scenario::names().filter_map(|name| Scenario::load(name).ok());
+    scenarios.flat_map(|scenario| keys_of(&scenario.workload, WORKLOAD)).collect()
+});
+
 /// All keys but those of machines' files, of whatever scenario there is.
 fn keys_of_all() -> Vec<String> {
     let settings = SETTINGS.iter().map(|setting| setting.name.to_string());
     let own = OWN_KEYS.iter().map(|key| key.to_string());
     let features = Feature::all().into_iter().map(|feature| format!("{FEATURES}.{}", feature.path));
-    let scenarios = Scenario::names().filter_map(|name| Scenario::load(name).ok());
-    let workloads = scenarios.flat_map(|scenario| keys_of(&scenario.workload, WORKLOAD));
-    settings.chain(own).chain(workloads).chain(features).collect()
+    settings.chain(own).chain(OF_WORKLOADS.iter().cloned()).chain(features).collect()
 }
 
 /// The keys of a scenario's workload and of a machine's file that can be varied.

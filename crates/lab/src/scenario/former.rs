@@ -201,6 +201,17 @@ fn by_cgroup(mut demand: Table) -> BTreeMap<i64, Table> {
 #[cfg(test)]
 mod tests {
     use crate::scenario::Scenario;
+    use sim::host::HostPrograms;
+
+    /// The host that the error about a scenario of a former kind shows, behind the scenario's header.
+    fn present(header: &str, kind: &str, former: &str) -> HostPrograms {
+        let error = Scenario::parse("old.toml", former).unwrap_err().to_string();
+        let (said, present) = error.split_once("\n\n").unwrap();
+        assert!(said.starts_with(&format!("old.toml: line 10: workload.kind = {kind}")), "{said}");
+        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
+        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        host
+    }
 
     #[test]
     fn the_former_form_is_refused_with_one_that_is_read() {
@@ -219,11 +230,7 @@ mod tests {
             group(0),
             group(1)
         );
-        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-        let (said, present) = error.split_once("\n\n").unwrap();
-        assert!(said.starts_with("old.toml: line 10: workload.kind = paging"), "{said}");
-        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        let host = present(header, "paging", &former);
         let names: Vec<&str> = host.cgroups.iter().map(|cgroup| cgroup.name.as_str()).collect();
         assert_eq!(names, ["cgroup-1", "cgroup-2", "cgroup-0"]);
         assert_eq!(host.cgroups[2].parent.as_deref(), Some("cgroup-2"));
@@ -248,11 +255,7 @@ mod tests {
             let former = format!(
                 "{header}[workload]\nkind = 'kernel-writes'\nwrites = ['vm.nr_hugepages=8', 'vm.nr_hugepages=0']\n{service}"
             );
-            let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-            let (said, present) = error.split_once("\n\n").unwrap();
-            assert!(said.starts_with("old.toml: line 10: workload.kind = kernel-writes"), "{said}");
-            let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-            let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+            let host = present(header, "kernel-writes", &former);
             assert_eq!((host.milliseconds, host.programs.len()), (milliseconds, programs));
             assert_eq!(host.events[1].write, "vm.nr_hugepages=0");
         }
@@ -266,11 +269,7 @@ mod tests {
             .map(|key| format!("{key} = {{ value = 1.0, source = 'made up' }}\n"))
             .concat();
         let former = format!("{header}[workload]\nkind = 'mappings'\nprogram = 'redis'\n{figures}");
-        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-        let (said, present) = error.split_once("\n\n").unwrap();
-        assert!(said.starts_with("old.toml: line 10: workload.kind = mappings"), "{said}");
-        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        let host = present(header, "mappings", &former);
         assert_eq!(host.programs[0].program.kind(), "recorded-mappings");
         assert_eq!(host.programs[0].program.recordings(), Some(1));
     }
@@ -284,11 +283,7 @@ mod tests {
                 "{header}[workload]\nkind = 'socket-stream'\npairs = 4\nblocks = [3]\ncopied_kib = 20\nin_flight = 8\n\
                  calls = {{ value = 1.0, source = 'made up' }}\nswap_every_us = 1000\nbackground_miss = 1.5\n{messages}milliseconds = 200\n"
             );
-            let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-            let (said, present) = error.split_once("\n\n").unwrap();
-            assert!(said.starts_with("old.toml: line 10: workload.kind = socket-stream"), "{said}");
-            let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-            let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+            let host = present(header, "socket-stream", &former);
             assert_eq!((host.warm_milliseconds, host.milliseconds), (warm, 200));
             assert_eq!(host.programs[0].program.kind(), "socket-stream");
         }
@@ -300,11 +295,7 @@ mod tests {
              variants = ['6.18']\nseeds = 1\nmetrics = ['score']\n";
         let former =
             format!("{header}[workload]\nkind = 'page-fault'\ntasks = 4\nmib = 8\nmilliseconds = 40\n");
-        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-        let (said, present) = error.split_once("\n\n").unwrap();
-        assert!(said.starts_with("old.toml: line 10: workload.kind = page-fault"), "{said}");
-        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        let host = present(header, "page-fault", &former);
         assert_eq!((host.warm_milliseconds, host.milliseconds), (10, 40));
         let workload::tasks::ProgramSpec::PageFaults(spec) = host.programs[0].program else {
             panic!("faults")
@@ -321,11 +312,7 @@ mod tests {
              milliseconds = 5\n[workload.lru_add]\ncpu = 2\npages = 7\n[workload.program]\nkind = 'numa02'\nthreads = 2\n\
              mib = 4\nloops = 1\n"
         );
-        let error = Scenario::parse("old.toml", &former).unwrap_err().to_string();
-        let (said, present) = error.split_once("\n\n").unwrap();
-        assert!(said.starts_with("old.toml: line 10: workload.kind = numa"), "{said}");
-        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
+        let host = present(header, "numa", &former);
         let kinds = host.programs.iter().map(|program| (program.program.kind(), program.begins_on_cpu));
         assert_eq!(
             kinds.collect::<Vec<_>>(),

@@ -98,6 +98,11 @@ impl Affinity {
     pub fn node(number: u8, nodes: u8) -> u8 {
         if number == u8::MAX { nodes - 1 } else { number % nodes }
     }
+
+    /// Where a thread stays if those of its program stay on the CPUs from the `first` on.
+    pub fn of_thread(first: Option<u16>, thread: usize) -> Option<Affinity> {
+        first.map(|first| Affinity::Cpu(first.saturating_add(thread as u16)))
+    }
 }
 
 /// A process.
