@@ -61,7 +61,9 @@ impl Nodes {
     }
 
     fn iter(self) -> impl Iterator<Item = Node> {
-        (0..64).map(Node).filter(move |&node| self.has(node))
+        let some = |nodes: u64| (nodes > 0).then_some(nodes);
+        std::iter::successors(some(self.0), move |nodes| some(nodes & (nodes - 1)))
+            .map(|nodes| Node(nodes.trailing_zeros() as u8))
     }
 }
 
@@ -264,6 +266,15 @@ impl FaultFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_nodes_are_gone_through_from_the_lowest_number_on() {
+        let nodes = Nodes::of_all(&[63, 0, 5]);
+        assert_eq!([0, 1, 2, 3].map(|turn| nodes.on_turn(turn).unwrap().0), [0, 5, 63, 0]);
+        assert_eq!((nodes.first(), Nodes(0).first(), Nodes(0).on_turn(1)), (Some(Node(0)), None, None));
+        let distances: Vec<u8> = (0..64).map(|node| if node < 5 { 20 } else { 10 }).collect();
+        assert_eq!(nodes.nearest(&distances), Some(Node(5)));
+    }
 
     #[test]
     fn faults_on_large_folios_count_if_the_entry_is_huge_or_the_kernel_new() {
