@@ -454,6 +454,27 @@ fn huge_pages_are_made_of_pageblocks_without_pages_of_the_kernel() {
 }
 
 #[test]
+fn a_build_that_is_done_was_not_cut_off() {
+    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
+    let program = format!(
+        "kind = 'kernel-build'\njobs = 4\nunits = 8\nintensity = {}\ntree_mib = {}\ncommon_pages = {}\nother_pages = {}\n",
+        figure(50.0),
+        figure(1.0),
+        figure(4.0),
+        figure(4.0)
+    );
+    let build = format!("[[programs]]\nname = 'build'\n[programs.program]\n{program}");
+    let done = outcome_of("6.12", &[], &build);
+    assert!(done.get(metric::BUILD_TIME).is_some());
+    assert!(done.notes.is_empty(), "{:?}", done.notes);
+    let long = outcome_of("6.12", &[], &build.replace("units = 8", "units = 8000"));
+    assert_eq!(
+        (long.get(metric::BUILD_TIME), &long.notes[..]),
+        (None, &["4 threads of build were cut off".into()][..])
+    );
+}
+
+#[test]
 fn what_was_before_a_run_takes_no_time_of_it() {
     let state = "held_mib = 512\n[state]\nunmovable_blocks = { value = 0.5, source = 'made up' }\n\
                  unmovable_share = { value = 0.5, source = 'made up' }\n";
