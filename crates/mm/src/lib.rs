@@ -41,6 +41,7 @@ pub mod oom_kill;
 pub mod page_cache;
 pub mod proc;
 pub mod series;
+mod set_bits;
 pub mod swapfile;
 pub mod sysctl;
 mod vec_growth;

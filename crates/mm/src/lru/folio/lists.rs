@@ -13,6 +13,7 @@
 //! include/linux/list.h.
 
 use super::FolioId;
+use crate::set_bits::set_bits;
 use crate::vec_growth;
 use std::iter::successors;
 
@@ -197,7 +198,7 @@ impl Lists {
         let behind = *occupied & (u64::MAX << place.offset() << 1);
         *occupied &= !behind;
         let old = self.runs[run as usize];
-        let others = ones(behind).map(|offset| old[offset]);
+        let others = set_bits(behind).map(|offset| old[offset]);
         for (i, id) in ids.iter().copied().chain(others).enumerate() {
             if i % RUN == 0 {
                 run = self.new_run(Part(run));
@@ -234,8 +235,9 @@ impl Lists {
         self.occupied[first as usize] = 0;
         self.occupied[second as usize] = 0;
         self.free_run(second);
-        let folios =
-            ones(here.0).map(|offset| here.1[offset]).chain(ones(there.0).map(|offset| there.1[offset]));
+        let folios = set_bits(here.0)
+            .map(|offset| here.1[offset])
+            .chain(set_bits(there.0).map(|offset| there.1[offset]));
         // They go to the middle, as the list may grow at either end.
         for (id, offset) in folios.zip(RUN / 4..) {
             moved(id, self.put(first, offset, id));
@@ -274,15 +276,9 @@ impl Lists {
         let first = self.ends[list.0 as usize].next.run();
         let runs = successors(first, |&run| self.links[run as usize].next.run());
         runs.flat_map(move |run| {
-            ones(self.occupied[run as usize]).map(move |offset| self.runs[run as usize][offset])
+            set_bits(self.occupied[run as usize]).map(move |offset| self.runs[run as usize][offset])
         })
     }
-}
-
-/// The positions of the bits that are set in a word, lowest first.
-fn ones(word: u64) -> impl Iterator<Item = usize> {
-    let some = |word: u64| (word != 0).then_some(word);
-    successors(some(word), move |word| some(word & (word - 1))).map(|word| word.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 use crate::counters::Event;
 use crate::numa::cpupid::Cpupid;
 use crate::numa::features::NumaFeatures;
+use crate::set_bits::set_bits;
 use machine::Node;
 
 /// How many times more a group must run on a node for that to count (`ACTIVE_NODE_FRACTION`).
@@ -61,9 +62,7 @@ impl Nodes {
     }
 
     fn iter(self) -> impl Iterator<Item = Node> {
-        let some = |nodes: u64| (nodes > 0).then_some(nodes);
-        std::iter::successors(some(self.0), move |nodes| some(nodes & (nodes - 1)))
-            .map(|nodes| Node(nodes.trailing_zeros() as u8))
+        set_bits(self.0).map(|node| Node(node as u8))
     }
 }
 
