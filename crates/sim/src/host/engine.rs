@@ -277,9 +277,7 @@ impl<'s> Host<'s> {
     /// Which programs that come to an end have not, by the end of the run.
     fn cut_off(&self) -> impl Iterator<Item = String> {
         let mut of_program = vec![0; self.programs.len()];
-        // A process that stays is idle when it is done.
-        let goes_on = |thread: &&Thread| thread.is_counted() && thread.state != State::Idle;
-        for thread in self.threads.iter().filter(goes_on) {
+        for thread in self.threads.iter().filter(|thread| thread.is_counted()) {
             of_program[thread.program] += 1;
         }
         // Copies have one name.

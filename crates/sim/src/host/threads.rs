@@ -153,9 +153,9 @@ impl Thread {
         }
     }
 
-    /// Whether the run ends when it and others like it have nothing more to do.
+    /// Whether it has something to do yet, and the run ends when it and others like it have not. One whose process stays is idle then.
     pub fn is_counted(&self) -> bool {
-        !self.is_first() && self.state != State::Done
+        !self.is_first() && !matches!(self.state, State::Idle | State::Done)
     }
 
     /// Whether it is the first of its process, which starts the others.

@@ -52,6 +52,11 @@ fn outcome_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Outco
     outcome
 }
 
+/// A figure of a program.
+fn figure(value: f64) -> String {
+    format!("{{ value = {value:?}, source = 'made up' }}")
+}
+
 /// Threads that read a file of `mib`, under a limit.
 fn reader(name: &str, mib: u64, keys: &str) -> String {
     format!(
@@ -143,7 +148,6 @@ fn who_reads_is_woken_near_who_writes() {
 
 /// Three apps that need all of their memory and files, 4 and 2 MiB, and of a framework of 6 MiB at each of two launches.
 fn apps(keys: &str) -> String {
-    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
     let (all, none, some) = (figure(1.0), figure(0.0), figure(200.0));
     format!(
         "[[programs]]\nname = 'apps'\nstart_milliseconds = 600\n{keys}\n[programs.program]\nkind = 'app-launches'\napps = 3\n\
@@ -436,7 +440,6 @@ fn huge_pages_are_made_of_pageblocks_without_pages_of_the_kernel() {
         outcome.get(metric::PAGES_REACHED).unwrap()
     };
     let of = |blocks: f64, share: f64| {
-        let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
         reached(&format!(
             "[state]\nunmovable_blocks = {}\nunmovable_share = {}\n",
             figure(blocks),
@@ -455,15 +458,11 @@ fn huge_pages_are_made_of_pageblocks_without_pages_of_the_kernel() {
 
 #[test]
 fn a_build_that_is_done_was_not_cut_off() {
-    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
-    let program = format!(
-        "kind = 'kernel-build'\njobs = 4\nunits = 8\nintensity = {}\ntree_mib = {}\ncommon_pages = {}\nother_pages = {}\n",
-        figure(50.0),
-        figure(1.0),
-        figure(4.0),
-        figure(4.0)
+    let (fast, small, few) = (figure(50.0), figure(1.0), figure(4.0));
+    let build = format!(
+        "[[programs]]\nname = 'build'\n[programs.program]\nkind = 'kernel-build'\njobs = 4\nunits = 8\nintensity = {fast}\n\
+         tree_mib = {small}\ncommon_pages = {few}\nother_pages = {few}\n"
     );
-    let build = format!("[[programs]]\nname = 'build'\n[programs.program]\n{program}");
     let done = outcome_of("6.12", &[], &build);
     assert!(done.get(metric::BUILD_TIME).is_some());
     assert!(done.notes.is_empty(), "{:?}", done.notes);

@@ -1,13 +1,12 @@
 //! zswap under programs, cgroups for each copy, and services that start and end.
 
-use super::{outcome_of, writer};
+use super::{figure, outcome_of, writer};
 use crate::metric;
 use crate::outcome::Outcome;
 use mm::Event;
 
 /// Services that fill 40 MiB each and serve from 8 of them, with these keys of their cgroup and of each.
 fn services(copies: u32, cgroup: &str, keys: &str) -> String {
-    let figure = |value: f64| format!("{{ value = {value:?}, source = 'made up' }}");
     format!(
         "[[cgroups]]\nname = 'sandbox'\nmax_mib = 64\n{cgroup}\n[[programs]]\nname = 'sandbox'\ncgroup = 'sandbox'\ncopies = {copies}\n\
          [programs.program]\nkind = 'service'\nthreads = 1\nrequests_per_second = {}\nwork_us = {}\nwork_spread = {}\npages = 0\n\
