@@ -10,7 +10,7 @@
 //!            present            a store: exclusive ─► the page is reused;  otherwise ─► it is copied
 //! ```
 //!
-//! Zapping goes through PTEs in order and gathers order-0 anonymous pages, as `struct mmu_gather` does. They
+//! Zapping goes through PTEs in order and gathers order-0 anonymous pages ([`mmu_gather`](super::mmu_gather)). They
 //! are freed together, but before anything that takes time or frees something else, so that the result is
 //! that of freeing each page at once.
 //!
@@ -425,6 +425,9 @@ impl Kernel<'_> {
         if let Some((id, lost)) = zap.partial {
             self.note_partial_unmap(id, lost);
         }
+        if let Some((lruvec, folios)) = self.parts.address_spaces.mmu_gather.take_left() {
+            self.hold_lru_lock(lruvec, folios);
+        }
         self.free_gathered();
         self.parts.address_spaces.sub_rss(table, zap.anon, zap.file);
         zap.unmapped
@@ -474,9 +477,16 @@ impl Kernel<'_> {
         }
         if self.parts.lrus.folios[id].mapcount == 0 {
             zap.partial = None;
+            let was_on_list = self.parts.lrus.folios.flags[id].has(FolioFlags::LRU);
+            let lruvec = self.parts.lrus.folios[id].lruvec;
             if self.parts.folio_free_swap(id)
                 && let Some((pfn, order)) = self.parts.detach_folio(id)
             {
+                if was_on_list
+                    && let Some((lruvec, folios)) = self.parts.address_spaces.mmu_gather.leave_list(lruvec)
+                {
+                    self.hold_lru_lock(lruvec, folios);
+                }
                 match order {
                     0 => self.parts.address_spaces.mmu_gather.push(pfn),
                     _ => self.free(pfn, order),
@@ -522,10 +532,10 @@ impl Kernel<'_> {
 
     /// Frees the gathered pages, in the order in which they were unmapped (`tlb_flush_mmu_free`).
     fn free_gathered(&mut self) {
-        let mut pages = std::mem::take(&mut self.parts.address_spaces.mmu_gather);
+        let mut pages = self.parts.address_spaces.mmu_gather.take_pages();
         self.free_singles(&pages);
         pages.clear();
-        self.parts.address_spaces.mmu_gather = pages;
+        self.parts.address_spaces.mmu_gather.put_room(pages);
         self.zswap_free_emptied();
     }
 

@@ -22,6 +22,7 @@ mod maple_tree;
 pub mod memory;
 pub mod mlock;
 pub(crate) mod mmap;
+mod mmu_gather;
 mod page_table;
 mod policy;
 mod rmap;
@@ -31,8 +32,8 @@ use crate::address_space::huge_memory::HugeZero;
 use crate::address_space::huge_memory::khugepaged::KhugepagedState;
 use crate::address_space::huge_memory::policy::Disabled;
 use crate::address_space::huge_memory::stats::MthpStats;
+use crate::address_space::mmu_gather::MmuGather;
 use crate::allocator::page::Geometry;
-use crate::allocator::page::Pfn;
 use crate::lru::memcontrol::Memcg;
 use crate::numa::scan::MmScan;
 use std::ops::Range;
@@ -117,8 +118,7 @@ impl AddressSpace {
 pub struct AddressSpaces {
     pub(crate) mms: Mms,
     pub(crate) page_tables: PageTables,
-    /// Unmapped pages that are not freed yet (`struct mmu_gather`); empty between calls.
-    mmu_gather: Vec<Pfn>,
+    mmu_gather: MmuGather,
     khugepaged: KhugepagedState,
     huge_zero: HugeZero,
     /// Per-size counters of large anonymous folios.
@@ -135,7 +135,7 @@ impl AddressSpaces {
         AddressSpaces {
             mms: Mms::default(),
             page_tables: PageTables::new(geometry),
-            mmu_gather: Vec::new(),
+            mmu_gather: MmuGather::default(),
             khugepaged: KhugepagedState::default(),
             huge_zero: HugeZero::default(),
             mthp_stats: MthpStats::default(),

@@ -5,9 +5,6 @@ use crate::on_cpu::OnCpu;
 use machine::topology::MAX_NODES;
 use machine::{Node, SpinLock, Time};
 
-/// Pages that unmapping frees at a time (`SWAP_CLUSTER_MAX`, `free_pages_and_swap_cache`).
-pub const FREE_BATCH: usize = 32;
-
 /// The lock of the LRU lists of one memory cgroup on one node.
 #[derive(Clone, Debug)]
 pub struct LruLock {

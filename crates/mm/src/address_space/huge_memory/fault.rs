@@ -248,6 +248,11 @@ impl AddressSpaces {
         VmaState { advice, disabled, userfault, temporary_stack }
     }
 
+    /// Whether a huge entry maps a page (`pmd_trans_huge`).
+    pub fn is_pmd_mapped(&self, mm: MmId, page: Vpn) -> bool {
+        self.entry(mm, page).is_some_and(|entry| self.page_tables[entry.table()].is_huge())
+    }
+
     /// Whether nothing is mapped in the PMD range of a page, not even a page table (`pmd_none`).
     fn is_pmd_none(&self, mm: MmId, page: Vpn) -> bool {
         self.entry(mm, page).is_none_or(|entry| {

@@ -69,8 +69,9 @@ fn calls_take_as_long_as_what_delays_them() {
     let outcome = outcome_of("6.12", &[], &[GROUP, &writer("memory", 24, "cgroup = 'small'")].concat());
     let [program, ..] = &outcome.programs[..] else { panic!("a program") };
     let Distribution { count, seconds, latency_us } = &program.calls["page_fault"];
-    // The one thread may be in a page fault when measuring begins, and when it ends.
-    assert!(count.abs_diff(outcome.counters.get(Event::Pgfault)) <= 1, "{count}");
+    // Each of the four threads may be in a page fault when measuring begins, and when it ends.
+    let faults = outcome.counters.get(Event::Pgfault);
+    assert!(count.abs_diff(faults) <= 4, "{count} of {faults}");
     let stalled = outcome.get(metric::of_program::MEMORY_STALL_TIME.of("memory")).unwrap();
     assert!((stalled - on_cpu(program) - delay(program, Cause::Refault)).abs() < 1e-9, "{stalled} s");
     let delayed = on_cpu(program) + delay(program, Cause::Refault) + delay(program, Cause::Device);
