@@ -356,7 +356,7 @@ mod tests {
             "mmtwin doctor --for 30",
             "mmtwin run no-such-scenario",
             "mmtwin compare kbuild --vary vm.no_such=1,2",
-            "mmtwin compare kbuild --vary vm.swappiness=0,100",
+            "mmtwin compare equilibrium --vary vm.dirty_ratio=10,20",
             "mmtwin sweep streaming-vs-hot --over vm.swappiness=0..300",
         ] {
             assert!(check(wrong).is_err(), "{wrong}");

@@ -18,17 +18,23 @@ use sim::{Run, Workload};
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
+use workload::tasks::ProgramSpec;
 
 /// Jobs of make: three per CPU.
-const UNITS: usize = 672;
+const UNITS: u32 = 672;
 /// Bytes touched in a round of page faults.
 const MAPPED: usize = 128 << 20;
 const PAGE: usize = 4096;
 
 fn build(variant: &str) -> Run {
     let mut scenario = Scenario::load("kbuild-j224").unwrap();
-    if let Workload::Kbuild(build) = &mut scenario.workload {
-        (build.units, build.warm_units) = (Some(UNITS), 0);
+    if let Workload::Host(host) = &mut scenario.workload {
+        host.warm_milliseconds = 0;
+        for program in &mut host.programs {
+            if let ProgramSpec::KernelBuild(build) = &mut program.program {
+                build.units = Some(UNITS);
+            }
+        }
     }
     let machine = load_machine(&scenario.machine).unwrap();
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()

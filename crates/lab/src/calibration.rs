@@ -233,11 +233,28 @@ fn batch_latency(id: &str, name: &str) -> Result<Vec<Calibrated>, CalibrationErr
 /// Steps of the bisection; the last one changes the parameter by a few parts per thousand.
 const STEPS: usize = 9;
 
-/// The socket calls of a message, if that is what the first program of a host sends.
-fn calls_of(workload: &mut Workload) -> Option<&mut Figure> {
+/// A parameter of the first program of a host.
+struct Parameter<'a> {
+    key: &'static str,
+    figure: &'a mut Figure,
+    /// Whether more of it means more contention.
+    rises: bool,
+}
+
+/// The parameter of a workload that the lock share of the unpatched kernel pins, if it has one.
+fn parameter(workload: &mut Workload) -> Option<Parameter<'_>> {
     let Workload::Host(host) = workload else { return None };
     match &mut host.programs.first_mut()?.program {
-        ProgramSpec::SocketStream(streams) => Some(&mut streams.calls),
+        ProgramSpec::SocketStream(streams) => Some(Parameter {
+            key: "workload.programs[0].program.calls",
+            figure: &mut streams.calls,
+            rises: false,
+        }),
+        ProgramSpec::KernelBuild(build) => Some(Parameter {
+            key: "workload.programs[0].program.intensity",
+            figure: &mut build.intensity,
+            rises: true,
+        }),
         _ => None,
     }
 }
@@ -248,26 +265,13 @@ fn lock_share(id: &str, name: &str) -> Result<Calibrated, CalibrationError> {
     let scenario = Scenario::load(name)?;
     let machine = load_machine(&scenario.machine)?;
     let published = baseline(id, "lock")?;
-    // More intensity means more contention; more calls per message mean less.
-    let (key, current, rises) = match &scenario.workload {
-        Workload::Kbuild(w) => ("workload.intensity", w.intensity.value, true),
-        Workload::Host(_) => {
-            let calls = calls_of(&mut scenario.workload.clone()).map(|calls| calls.value);
-            let missing = CalibrationError::NoParameter { id: id.into() };
-            ("workload.programs[0].program.calls", calls.ok_or(missing)?, false)
-        }
-        _ => return Err(CalibrationError::NoParameter { id: id.into() }),
-    };
+    let missing = || CalibrationError::NoParameter { id: id.into() };
+    let mut workload = scenario.workload.clone();
+    let Parameter { key, figure, rises } = parameter(&mut workload).ok_or_else(missing)?;
+    let current = figure.value;
     let share = |value: f64| -> Result<f64, CalibrationError> {
         let mut run = scenario.run("pcp-base", 1, &machine, &BTreeMap::new())?;
-        match &mut run.workload {
-            Workload::Kbuild(w) => w.intensity.value = value,
-            host => {
-                if let Some(calls) = calls_of(host) {
-                    calls.value = value;
-                }
-            }
-        }
+        parameter(&mut run.workload).ok_or_else(missing)?.figure.value = value;
         Ok(sim::run(&run)?.get(metric::LOCK).unwrap_or(0.0))
     };
     let (mut low, mut high) = (current / 4.0, current * 4.0);

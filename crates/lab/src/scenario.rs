@@ -13,7 +13,7 @@
 //! "vm.stat_interval" = "1"
 //!
 //! [workload]
-//! kind = "kbuild"
+//! kind = "host"
 //! ...
 //! ```
 //!

@@ -49,17 +49,16 @@ pub fn default_settings(machine: &Profile) -> Settings {
 }
 
 impl Boot<'_> {
-    /// Boots the system with this number of memcgs.
-    pub(crate) fn system(&self, cgroups: usize) -> Result<System, RunError> {
-        self.system_with(cgroups, &booted_memory(self.machine))
+    /// Boots the system.
+    pub(crate) fn system(&self) -> Result<System, RunError> {
+        self.system_with(&booted_memory(self.machine))
     }
 
     /// Like [`system`](Self::system), for a machine with this memory.
-    pub(crate) fn system_with(&self, cgroups: usize, memory: &[MemoryRange]) -> Result<System, RunError> {
+    pub(crate) fn system_with(&self, memory: &[MemoryRange]) -> Result<System, RunError> {
         let settings = self.checked_settings()?;
         let noise = self.stream(Stream::SectionSpread, 0);
-        let mut system =
-            System::new(self.machine, memory, (self.features, self.decisions), settings, cgroups, noise);
+        let mut system = System::new(self.machine, memory, (self.features, self.decisions), settings, noise);
         system.progress = self.progress.clone();
         system.validation = self.validate_every.map(Validation::every);
         system.noted = self.timeline;

@@ -23,19 +23,6 @@ impl Workload {
             Err(WrongValue::new(key, value, expected).within("workload"))
         };
         match self {
-            Workload::Kbuild(w) => {
-                let finished = w.units.map(|units| units.saturating_mul(w.builds));
-                match finished.filter(|&finished| w.warm_units >= finished) {
-                    Some(finished) => wrong(
-                        "warm_units",
-                        w.warm_units.to_string(),
-                        &format!(
-                            "fewer than the {finished} units of all builds, as the others are measured (units x builds)"
-                        ),
-                    ),
-                    None => Ok(()),
-                }
-            }
             Workload::Replay(w)
                 if w.stagger_us.saturating_mul(w.copies as u64) as f64 > MICROSECONDS.most =>
             {
@@ -110,11 +97,6 @@ impl Run {
             return Err(Misfit::OutOfRange(WrongValue::new("machine", value, expected)));
         }
         match &self.workload {
-            Workload::Kbuild(w) => {
-                let value = format!("{} in each of {} builds", w.jobs, w.builds);
-                check_node(machine, "bind", w.bind.unwrap_or(0))
-                    .and_then(|()| check_cpus(machine, "jobs", value, w.builds.saturating_mul(w.jobs)))
-            }
             Workload::Host(w) => {
                 w.check_fit(machine).and_then(|()| self.check_seed(w)).and_then(|()| self.check_zswap(w))
             }

@@ -18,7 +18,6 @@ mod fit;
 mod flushers;
 mod held_pages;
 pub mod host;
-pub mod kbuild;
 mod kernel_choice;
 pub mod long_running;
 mod mapping;
@@ -88,7 +87,6 @@ pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> 
 /// Makes a run that has been checked.
 fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
     match &run.workload {
-        Workload::Kbuild(spec) => kbuild::run(boot, spec),
         Workload::Replay(spec) => replay::run(boot, spec),
         Workload::LongRunning(spec) => long_running::run(boot, spec),
         Workload::Host(spec) => host::run(boot, spec),

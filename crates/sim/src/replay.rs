@@ -172,7 +172,7 @@ fn open(trace: &Path) -> Result<TraceReader, RunError> {
 pub(super) fn run(boot: &Boot, spec: &Replay) -> Result<Outcome, RunError> {
     let open = || open(&spec.trace);
     let (missing, recorded_cpus) = missing_blocks(&mut open()?)?;
-    let mut system = boot.system(1)?;
+    let mut system = boot.system()?;
     let needed = recorded_cpus * spec.copies.max(1);
     let cpus = system.machine.topology.cpus();
     if needed > cpus {

@@ -12,7 +12,6 @@
 
 use crate::boot::Boot;
 use crate::host::HostPrograms;
-use crate::kbuild::KernelBuild;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
 use crate::long_running::LongRunning;
 use crate::progress::RunProgress;
@@ -27,8 +26,6 @@ use std::path::PathBuf;
 workload::kinds! {
     /// The workload of a run, by its key `kind`.
     pub enum Workload {
-        /// Kernel builds with processes sampled from a recorded one.
-        "kbuild" Kbuild(KernelBuild),
         /// A recorded trace of the page allocator.
         "replay" Replay(Replay),
         /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
@@ -112,13 +109,9 @@ impl Workload {
 
     /// All figures (values with a source) of the workload and their keys.
     pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
-        let own: Vec<(&str, &mut Figure)> = match self {
-            Workload::Host(w) => return w.figures_mut(),
-            Workload::Kbuild(w) => {
-                vec![("intensity", &mut w.intensity), ("processes_per_slab", &mut w.processes_per_slab)]
-            }
-            _ => Vec::new(),
-        };
-        own.into_iter().map(|(key, figure)| (key.into(), figure)).collect()
+        match self {
+            Workload::Host(w) => w.figures_mut(),
+            Workload::Replay(_) | Workload::LongRunning(_) => Vec::new(),
+        }
     }
 }

@@ -19,7 +19,6 @@ use machine::{Category as _, Costs, Cpu, CpuQueue, Machine, Node, Profile, Time,
 use mm::huge_memory::features::FolioSize;
 use mm::huge_memory::policy::has_nothing_enabled;
 use mm::huge_memory::stats::MthpStats;
-use mm::lru_lock::LruLock;
 use mm::memory_map::MemoryRange;
 use mm::vmstat::VmstatTimers;
 use mm::{Category, Counters, Decisions, Features, MemoryManager, Pfn, Request, Settings};
@@ -62,8 +61,6 @@ pub trait Program {
 pub struct System {
     pub machine: Machine<Category>,
     pub mm: MemoryManager,
-    /// One lruvec lock per memcg and node.
-    lru: Vec<LruLock>,
     queue: CpuQueue,
     vmstat: VmstatTimers,
     /// Base pages that tasks hold.
@@ -133,14 +130,10 @@ impl System {
         memory: &[MemoryRange],
         (features, decisions): (Features, Decisions),
         settings: Settings,
-        cgroups: usize,
         noise: Pcg64Mcg,
     ) -> System {
         let (topology, costs) = (machine.topology(), machine.costs());
         let cpus = topology.cpus();
-        let nodes = (0..topology.nodes).map(Node);
-        let lru =
-            (0..cgroups).flat_map(|memcg| nodes.clone().map(move |node| LruLock::of(memcg, node))).collect();
         let stat_interval = settings.stat_interval;
         let mm = MemoryManager::deciding_by(decisions, &topology, memory, features, settings, noise);
         let machine = Machine::new(topology, costs);
@@ -153,7 +146,6 @@ impl System {
         System {
             machine,
             mm,
-            lru,
             queue: CpuQueue::default(),
             vmstat: VmstatTimers::new(cpus, stat_interval),
             allocated: 0,
@@ -323,13 +315,6 @@ impl System {
         let freed = self.mm.enter(&mut self.machine, cpu).free_private(pages);
         self.allocated -= freed as u64;
         freed
-    }
-
-    /// Adds a batch of pages to the lruvec of `cgroup` on `node`, or removes one, under its lock. Only the
-    /// time is modelled.
-    pub fn move_lru_pages(&mut self, cpu: Cpu, cgroup: usize, node: Node, pages: usize) {
-        let vector = cgroup * self.machine.topology.nodes as usize + node.index();
-        self.lru[vector].move_pages(&mut self.mm.enter(&mut self.machine, cpu).on, pages);
     }
 
     /// Takes a sample of the series and peaks if the next one is due.

@@ -66,6 +66,7 @@ pub mod content_hash;
 #[cfg(test)]
 mod damage;
 pub mod demand;
+pub mod kernel_build;
 pub mod keys;
 pub mod mappings;
 pub mod operation;

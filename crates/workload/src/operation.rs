@@ -10,6 +10,7 @@ use crate::demand::{self, File};
 use crate::mappings::Change;
 use crate::threads::Affinity;
 use machine::WrongValue;
+use mm::MigrateType;
 use rand_pcg::Pcg64Mcg;
 
 /// How much of each page a thread accesses.
@@ -36,8 +37,8 @@ pub enum Operation {
     Write { file: u32, index: u64, pages: u32 },
     /// Accesses pages of an area in order.
     Access { area: u32, first: u64, pages: u64, write: bool, extent: Extent },
-    /// Frees the pages of an area (`madvise(MADV_DONTNEED)`).
-    Release { area: u32 },
+    /// Frees pages of an area (`madvise(MADV_DONTNEED)`); there are none behind its end.
+    Release { area: u32, first: u64, pages: u64 },
     /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
     Map { area: u32 },
     /// Maps a further area, not adjacent to others (`mmap`). Its number is the next free one.
@@ -60,10 +61,10 @@ pub enum Operation {
     SleepUntil { nanoseconds: u64 },
     /// Waits for a request that arrives at this time after the program's start, unless it has arrived. Its transaction begins then.
     Arrive { nanoseconds: u64 },
-    /// Has the kernel allocate pages of its own for the thread, such as buffers of a socket: unmovable, not charged to a cgroup. What
-    /// finds no memory goes without.
-    AllocPages { pages: u32 },
-    /// Has the kernel free all of them.
+    /// Has the kernel allocate blocks of pages of its own for the thread, such as buffers of a socket, not charged to a cgroup. What finds
+    /// no memory goes without.
+    AllocPages { order: u8, migrate_type: MigrateType, blocks: u32 },
+    /// Has the kernel free all of them, as it does when the process of the thread ends.
     FreePages,
     /// Sends a message through a socket of the program, with so many thousandths of a call; waits while the socket is full.
     Send { socket: u32, calls: u32 },
@@ -174,6 +175,11 @@ pub(crate) trait Operations {
 
     /// Whether it has an amount of work, and ends when that is done.
     fn ends(&self) -> bool {
+        false
+    }
+
+    /// Whether it is a build, which takes as long as its last process.
+    fn is_build(&self) -> bool {
         false
     }
 }

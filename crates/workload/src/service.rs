@@ -18,6 +18,7 @@ use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Proc
 use crate::threads::Affinity;
 use machine::profile::Figure;
 use machine::{PageSize, WrongValue};
+use mm::MigrateType;
 use rand_distr::{Distribution, Exp, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
@@ -152,7 +153,7 @@ struct Requests {
 
 impl Operations for Requests {
     fn next(&mut self, thread: usize, _now: u64) -> Option<Operation> {
-        let Requests { draws, pages, used, ref mut servers } = *self;
+        let Requests { draws, pages: blocks, used, ref mut servers } = *self;
         let server = &mut servers[thread];
         if let Some(affinity) = server.stays_on.take() {
             return Some(Operation::Pin(Some(affinity)));
@@ -167,7 +168,7 @@ impl Operations for Requests {
             let work = (1e3 * draws.work.sample(&mut server.random)).min(LONGEST);
             let request = [
                 Operation::Arrive { nanoseconds: (1e9 * server.arrives) as u64 },
-                Operation::AllocPages { pages },
+                Operation::AllocPages { order: 0, migrate_type: MigrateType::Unmovable, blocks },
                 store_to(0..used),
                 Operation::Compute { nanoseconds: work as u64 },
                 Operation::FreePages,
@@ -217,7 +218,12 @@ mod tests {
         assert!((9.7..10.3).contains(&seconds), "10,000 requests in {seconds} s");
         assert_eq!(
             all[2..6],
-            [Operation::AllocPages { pages: 4 }, all[3], Operation::FreePages, Operation::TransactionEnd]
+            [
+                Operation::AllocPages { order: 0, migrate_type: MigrateType::Unmovable, blocks: 4 },
+                all[3],
+                Operation::FreePages,
+                Operation::TransactionEnd
+            ]
         );
     }
 

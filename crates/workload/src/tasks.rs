@@ -7,6 +7,7 @@
 //!   background          threads of the kernel, memory that was touched once   ┤
 //!   app_launches        apps of a phone, one in front at a time               ┤
 //!   service             requests that arrive whether or not others are done   │
+//!   kernel_build        make, with the processes of a recorded build          │
 //!   page_faults         tasks that write to fresh memory and unmap it         │
 //!   socket_stream       pairs of processes that send messages                 │
 //!   recorded_mappings   processes whose mappings and first touches were recorded  ┘
@@ -17,12 +18,12 @@
 use crate::app_launches::AppLaunches;
 use crate::background;
 use crate::demand::groups::{AccessGroups, Object};
-use crate::demand::kernel_build::RecordedBuild;
 use crate::demand::memcached::Memcached;
 use crate::demand::spec::{self, DemandSpec};
 use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand};
+use crate::kernel_build::KernelBuild;
 use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use crate::page_faults::PageFaults;
 use crate::recorded_mappings::{RecordedCopies, RecordedMappings};
@@ -40,7 +41,7 @@ crate::kinds! {
         /// Groups of threads that access files or memory; includes fio.
         "groups" Groups(AccessGroups),
         /// A recorded kernel build.
-        "kernel-build" KernelBuild(RecordedBuild),
+        "kernel-build" KernelBuild(KernelBuild),
         /// memcached, filled by memtier_benchmark.
         "memcached" Memcached(Memcached),
         /// sysbench's `oltp_read_only` on MySQL.
@@ -123,7 +124,7 @@ impl ProgramSpec {
     fn family(&self) -> Family {
         match self.clone() {
             ProgramSpec::Groups(spec) => Family::Demand(DemandSpec::Groups(spec)),
-            ProgramSpec::KernelBuild(spec) => Family::Demand(DemandSpec::KernelBuild(spec)),
+            ProgramSpec::KernelBuild(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Memcached(spec) => Family::Demand(DemandSpec::Memcached(spec)),
             ProgramSpec::SysbenchReadOnly(spec) => Family::Demand(DemandSpec::SysbenchReadOnly(spec)),
             ProgramSpec::StockLevel(spec) => Family::Demand(DemandSpec::StockLevel(spec)),
@@ -171,10 +172,10 @@ impl ProgramSpec {
     pub fn uses_files(&self) -> bool {
         match self {
             ProgramSpec::Groups(spec) => spec.groups.iter().any(|group| group.object == Object::File),
-            ProgramSpec::KernelBuild(_)
-            | ProgramSpec::SysbenchReadOnly(_)
-            | ProgramSpec::StockLevel(_)
-            | ProgramSpec::AppLaunches(_) => true,
+            ProgramSpec::KernelBuild(spec) => spec.reads(),
+            ProgramSpec::SysbenchReadOnly(_) | ProgramSpec::StockLevel(_) | ProgramSpec::AppLaunches(_) => {
+                true
+            }
             ProgramSpec::Memcached(_)
             | ProgramSpec::Numa01(_)
             | ProgramSpec::Numa02(_)
@@ -331,16 +332,15 @@ impl Program {
 
     /// Whether it is a build, which takes as long as its last process.
     pub fn is_build(&self) -> bool {
-        let Generator::Demand { demand, .. } = &self.generator else { return false };
-        matches!(**demand, spec::Program::KernelBuild(_))
+        matches!(&self.generator, Generator::Own(operations) if operations.is_build())
     }
 
     /// Whether it has an amount of work, and ends when that is done.
     pub fn ends(&self) -> bool {
         match &self.generator {
-            Generator::Demand { .. } => self.is_build(),
+            Generator::Demand { .. } => false,
             Generator::Threads(program) => program.ends(),
-            Generator::Own(operations) => operations.ends(),
+            Generator::Own(operations) => operations.ends() || operations.is_build(),
         }
     }
 
@@ -384,7 +384,9 @@ fn of_demand(operation: demand::Operation, areas: &[u32]) -> Operation {
             write,
             extent: Extent::Nothing,
         },
-        demand::Operation::Release { region } => Operation::Release { area: areas[region as usize] },
+        demand::Operation::Release { region } => {
+            Operation::Release { area: areas[region as usize], first: 0, pages: u64::MAX }
+        }
         demand::Operation::TransactionEnd => Operation::TransactionEnd,
     }
 }
@@ -404,7 +406,7 @@ fn of_threads(operation: threads::Operation) -> Operation {
         threads::Operation::Barrier => Operation::Barrier,
         threads::Operation::Map { area } => Operation::Map { area },
         threads::Operation::Mmap { pages } => Operation::Mmap { pages },
-        threads::Operation::Release { area } => Operation::Release { area },
+        threads::Operation::Release { area } => Operation::Release { area, first: 0, pages: u64::MAX },
         threads::Operation::Exec => Operation::Exec,
         threads::Operation::TransactionEnd => Operation::TransactionEnd,
     }

@@ -121,13 +121,17 @@ fn wrong_metric(document: &str, workload: &str) -> Option<String> {
 #[test]
 fn metrics_out_of_bounds_are_faults() {
     let fault =
-        |metrics: &str| wrong_metric(&format!(r#"{{"runs": [{{"metrics": {{{metrics}}}}}]}}"#), "kbuild");
+        |metrics: &str| wrong_metric(&format!(r#"{{"runs": [{{"metrics": {{{metrics}}}}}]}}"#), "host");
     assert_eq!(fault(r#""lock": 99.5, "build_time": 3"#), None);
     assert_eq!(fault(r#""lock": 100.5"#).unwrap(), "lock = 100.5, which is 0 to 100");
     assert_eq!(fault(r#""lock": null"#).unwrap(), "lock = null, which is 0 to 100");
-    assert!(fault(r#""score": 1"#).unwrap().starts_with("score: no workload of kind kbuild has it"));
+    assert!(
+        fault(r#""faults_per_page": 1"#)
+            .unwrap()
+            .starts_with("faults_per_page: no workload of kind host has it")
+    );
     assert_eq!(fault(r#""speed": 1"#).unwrap(), "speed is no metric");
-    assert!(wrong_metric("{}", "kbuild").is_some() && wrong_metric("", "kbuild").is_some());
+    assert!(wrong_metric("{}", "host").is_some() && wrong_metric("", "host").is_some());
 }
 
 /// CPU time of a running process: fields 14 and 15 of /proc/PID/stat, counted after the name, which may

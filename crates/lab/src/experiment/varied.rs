@@ -1,13 +1,13 @@
 //! What an experiment varies besides the kernel, and the arms that follow.
 //!
 //! ```text
-//!   variants 6.12, 6.18    vm.swappiness=0,60    workload.jobs=64,112
+//!   variants 6.12, 6.18    vm.swappiness=0,60    workload.swap_mib=512,1024
 //!        │                      │                     │
 //!        └──────────────────────┴─────────────────────┴──► 2 * 2 * 2 arms; the first is what the others are compared with
 //! ```
 //!
 //! A key is `scenario`, `machine`, `memory` (of all nodes), a kernel setting, a feature of the kernel (`features.mglru.types_apart`),
-//! or a key of the scenario's or the machine's file: `workload.jobs`, `machine.topology.cores_per_socket`. Keys of files go through the same checks as the files do.
+//! or a key of the scenario's or the machine's file: `workload.swap_mib`, `machine.topology.cores_per_socket`. Keys of files go through the same checks as the files do.
 
 use crate::scenario::{Scenario, ScenarioError};
 use machine::{Profile, WrongValue};

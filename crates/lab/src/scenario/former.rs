@@ -1,6 +1,7 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
 //! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service,
-//! `kind = "mappings"`, a recorded program, `kind = "socket-stream"`, pairs of processes, and `kind = "page-fault"`, tasks that touch memory.
+//! `kind = "mappings"`, a recorded program, `kind = "socket-stream"`, pairs of processes, `kind = "page-fault"`, tasks that touch memory,
+//! and `kind = "kbuild"`, kernel builds.
 //!
 //! ```text
 //!   paging
@@ -19,6 +20,8 @@
 //!   pairs, ...              ─►   [[workload.programs]]   name = "streams", program = { kind = "socket-stream", the same }
 //!   page-fault
 //!   tasks, mib          ─►   [[workload.programs]]   name = "tasks", program = { kind = "page-faults", first_cpu = 0, the same }
+//!   kbuild
+//!   builds, jobs, bind  ─►   [[workload.programs]]   name = "build", copies, memory_node, program = { kind = "kernel-build", the same }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -33,6 +36,9 @@ const SAME: [&str; 7] =
 /// Milliseconds that every write to a pool and every recording has ended after, where a scenario had no time; the run ends with the last
 /// one.
 const LONG: i64 = 3_600_000;
+
+/// Units of the recorded build, which a build had where a scenario gave no number.
+const UNITS: i64 = 12908;
 
 fn table(entries: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> Value {
     let present = entries.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?)));
@@ -54,6 +60,7 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
         "mappings" => ("mappings", of_mappings(workload)?),
         "socket-stream" => ("socket-stream", of_socket_stream(workload)?),
         "page-fault" => ("page-fault", of_page_fault(workload)?),
+        "kbuild" => ("kbuild", of_kbuild(workload)?),
         _ => return None,
     };
     present.insert("kind".into(), "host".into());
@@ -77,6 +84,28 @@ fn of_socket_stream(program: Table) -> Option<Table> {
 fn of_page_fault(mut program: Table) -> Option<Table> {
     program.extend([("kind".into(), "page-faults".into()), ("first_cpu".into(), 0.into())]);
     of_loop("tasks", program)
+}
+
+/// Builds each had a memcg. Units that ended before measuring began are given as time, as `warm_milliseconds`: some 25 ms.
+fn of_kbuild(mut program: Table) -> Option<Table> {
+    let (builds, bind) = (program.remove("builds")?, program.remove("bind"));
+    program.insert("kind".into(), "kernel-build".into());
+    program.entry("units").or_insert(UNITS.into());
+    let warm = program.remove("warm_units")?.as_integer()?;
+    let program = table([
+        ("name", Some("build".into())),
+        ("cgroup", Some("build".into())),
+        ("copies", Some(builds)),
+        ("memory_node", bind),
+        ("program", Some(Value::Table(program))),
+    ]);
+    let cgroup = table([("name", Some("build".into())), ("per_copy", Some(true.into()))]);
+    Some(Table::from_iter([
+        ("warm_milliseconds".into(), Value::from(if warm > 0 { 25 } else { 0 })),
+        ("milliseconds".into(), Value::from(LONG)),
+        ("cgroups".into(), Value::Array(vec![cgroup])),
+        ("programs".into(), Value::Array(vec![program])),
+    ]))
 }
 
 /// A program that was measured for so many milliseconds.
@@ -301,6 +330,25 @@ mod tests {
             panic!("faults")
         };
         assert_eq!((spec.tasks, spec.first_cpu, spec.mib), (4, Some(0), 8));
+    }
+
+    #[test]
+    fn builds_are_copies_of_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-224'\nseries = 'pcp'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['lock']\n";
+        for (units, expected) in [("", 12908), ("units = 40\n", 40)] {
+            let former = format!(
+                "{header}[workload]\nkind = 'kbuild'\nbuilds = 2\njobs = 28\nbind = 1\nwarm_units = 7\n{units}\
+                 intensity = {{ value = 1.0, source = 'made up' }}\nprocesses_per_slab = {{ value = 8, source = 'made up' }}\n"
+            );
+            let host = present(header, "kbuild", &former);
+            assert_eq!((host.warm_milliseconds, host.programs[0].copies), (25, 2));
+            assert_eq!(host.programs[0].memory_node, Some(1));
+            let workload::tasks::ProgramSpec::KernelBuild(build) = &host.programs[0].program else {
+                panic!("a build")
+            };
+            assert_eq!((build.jobs, build.units), (28, Some(expected)));
+        }
     }
 
     #[test]

@@ -566,13 +566,8 @@ impl<'s> Host<'s> {
                 own.span = Span { pages, access: Access::of(write), extent };
                 own.area = area as usize;
             }
-            Operation::Release { area } => self.release(system, cpu, thread, area),
-            Operation::Map { area } => {
-                map_again(system, cpu, self.mm_of(thread), self.area(thread, area));
-            }
-            Operation::Mmap { pages } => {
-                let area = map_apart(system, self.mm_of(thread), pages_of(self.page_size, pages));
-                self.processes[self.threads[thread].process].areas.push(area);
+            Operation::Release { .. } | Operation::Map { .. } | Operation::Mmap { .. } => {
+                self.change_areas(system, cpu, thread, doing);
             }
             Operation::Pin(to) => return self.pin(system, cpu, thread, (doing, to)),
             Operation::SetMempolicy(node) => {
@@ -593,8 +588,11 @@ impl<'s> Host<'s> {
             Operation::Arrive { nanoseconds } => {
                 return Ok(self.await_arrival(system.machine.now(cpu), thread, nanoseconds));
             }
-            Operation::AllocPages { pages } => self.alloc_pages(system, cpu, thread, pages as usize),
-            Operation::FreePages => self.free_pages(system, cpu, thread),
+            Operation::AllocPages { .. } => self.alloc_pages(system, cpu, thread, doing),
+            Operation::FreePages => {
+                let goes_on = self.free_pages(system, cpu, thread);
+                self.threads[thread].doing = goes_on.then_some(doing);
+            }
             Operation::Send { .. } => return Ok(self.send(system, cpu, thread, doing)),
             Operation::Receive { .. } => return Ok(self.receive(system, cpu, thread, doing)),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
@@ -602,6 +600,27 @@ impl<'s> Host<'s> {
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
+    }
+
+    /// Maps areas of a thread's process, or frees pages of them.
+    fn change_areas(&mut self, system: &mut System, cpu: Cpu, thread: usize, doing: Doing) {
+        match doing.operation {
+            Operation::Release { area, first, pages } => {
+                let part = self.part_of(thread, area, first..first.saturating_add(pages));
+                self.release(system, cpu, thread, (doing, part));
+            }
+            Operation::Map { area } => {
+                let area = self.area(thread, area);
+                if !self.release(system, cpu, thread, (doing, area.clone())) {
+                    map_again(system, cpu, self.mm_of(thread), area);
+                }
+            }
+            Operation::Mmap { pages } => {
+                let area = map_apart(system, self.mm_of(thread), pages_of(self.page_size, pages));
+                self.processes[self.threads[thread].process].areas.push(area);
+            }
+            _ => {}
+        }
     }
 
     /// Lets a thread wait for a request that arrives so long after its program's start, which may be in the past.
@@ -658,6 +677,13 @@ impl<'s> Host<'s> {
 
     fn area(&self, thread: usize, area: u32) -> Range<Vpn> {
         self.processes[self.threads[thread].process].areas[area as usize].clone()
+    }
+
+    /// Some pages of an area, counted from its start in pages of 4 KiB, as far as it has them.
+    fn part_of(&self, thread: usize, area: u32, parts: Range<u64>) -> Range<Vpn> {
+        let Range { start, end } = self.area(thread, area);
+        let part = self.page_size.pages_of_parts(parts);
+        start + part.start..end.min(start.saturating_add(part.end))
     }
 
     /// Sets the CPU affinity of a thread.
@@ -786,9 +812,7 @@ impl<'s> Host<'s> {
             return;
         }
         self.note_touched(system, thread);
-        while !self.threads[thread].kernel_pages.is_empty() {
-            self.free_pages(system, cpu, thread);
-        }
+        while self.free_pages(system, cpu, thread) {}
         self.close_sockets(system, cpu, thread);
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);

@@ -30,7 +30,7 @@ mod threads;
 mod watch;
 
 use crate::outcome::Outcome;
-use crate::{Boot, RunError, System};
+use crate::{Boot, RunError, System, metric};
 use engine::Host;
 pub use layout::ProcessLayout;
 use machine::profile::Figure;
@@ -51,6 +51,8 @@ use workload::tasks::ProgramSpec;
 /// Bytes of a page in zswap: one that takes more than a page does not compress.
 const COMPRESSED: Bounds =
     Bounds::new(1.0, 65_535.0, "bytes; as many as a page has or more for one that does not compress");
+/// Virtual seconds after a build during which pagesets decay before their pages are counted.
+const SETTLE_SECONDS: f64 = 60.0;
 /// Bounds of copies.
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 
@@ -471,7 +473,7 @@ fn milliseconds(count: u64) -> Time {
 
 /// Runs the programs of `spec`.
 pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
-    let mut system = boot.system(1)?;
+    let mut system = boot.system()?;
     // Boot may have filled pools of huge pages.
     let booted = system.latest();
     let mut host = Host::new(boot, spec, &mut system)?;
@@ -480,7 +482,13 @@ pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError>
     system.start_measuring(warm);
     host.start_measuring(&mut system);
     let end = host.run_until(&mut system, warm..warm + milliseconds(spec.milliseconds));
-    host.outcome(&mut system, warm..end)
+    let mut outcome = host.outcome(&mut system, warm..end)?;
+    if outcome.get(metric::BUILD_TIME).is_some() {
+        system.settle(SETTLE_SECONDS);
+        let allocator = &system.mm.parts.allocator;
+        outcome.set(metric::PCP_END, allocator.page_size().mib_of_pages(allocator.pages_in_pagesets()));
+    }
+    Ok(outcome)
 }
 
 #[cfg(test)]

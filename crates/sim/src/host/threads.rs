@@ -16,6 +16,7 @@ use mm::delayacct::Delay;
 use mm::memcontrol::{Memcg, MemcgWrite};
 use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
+use mm::page::NR_PAGE_ORDERS;
 use mm::readahead::OpenFileId;
 use mm::write::Write;
 use mm::writeback::Dirtier;
@@ -110,8 +111,8 @@ pub(super) struct Thread {
     pub area: usize,
     /// By area, pages accessed since the last update of the heat map.
     pub touched: Vec<u64>,
-    /// Pages that the kernel has allocated for it.
-    pub kernel_pages: Vec<Pfn>,
+    /// Blocks that the kernel has allocated for it, by order.
+    pub kernel_pages: [Vec<Pfn>; NR_PAGE_ORDERS],
     /// Blocks of the message that it sends or reads.
     pub message: VecDeque<Block>,
     /// The lowest page of its stack, if it has one.
@@ -142,7 +143,7 @@ impl Thread {
             span: Span::default(),
             area: 0,
             touched: Vec::new(),
-            kernel_pages: Vec::new(),
+            kernel_pages: Default::default(),
             message: VecDeque::new(),
             stack: None,
             dirtier: Dirtier::new(system.mm.parts.allocator.page_size()),

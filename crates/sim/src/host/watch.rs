@@ -29,7 +29,7 @@ pub fn watch(
     times: &[Time],
     mut look: impl FnMut(Time, &MemoryManager, &[Area]),
 ) -> Result<(), RunError> {
-    let mut system = boot.system(1)?;
+    let mut system = boot.system()?;
     let mut host = Host::new(boot, spec, &mut system)?;
     let began = host.begin(&mut system, super::milliseconds(spec.milliseconds));
     let mut now = began;

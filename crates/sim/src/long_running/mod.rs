@@ -211,7 +211,7 @@ impl LongRunning {
     /// stay forever.
     fn system(&self, boot: &Boot) -> Result<System, RunError> {
         let memory = memory_layout_of(boot.machine.page_size, 1, self.memory_mib);
-        let mut system = boot.system_with(1, &memory)?;
+        let mut system = boot.system_with(&memory)?;
         if !self.can_reclaim() {
             system.mm.set("vm.watermark_boost_factor", "0")?;
         }

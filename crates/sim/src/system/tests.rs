@@ -12,7 +12,7 @@ fn system() -> System {
     let scenario = Scenario::load("page_fault1");
     let machine = load_machine("icl-server");
     let run = scenario.run("pcp-base", &machine, &BTreeMap::new());
-    run.boot(&RunProgress::default()).unwrap().system(1).unwrap()
+    run.boot(&RunProgress::default()).unwrap().system().unwrap()
 }
 
 /// CPU 1 works 100 us at a time and CPU 0 interrupts it; both record when they act.

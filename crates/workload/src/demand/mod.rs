@@ -15,7 +15,6 @@
 //!
 //! - [`groups`]: threads that access objects at random, by Zipf's law or sequentially. fio is one group of
 //!   them.
-//! - [`kernel_build`]: processes of a recorded build, with the files that compilers read.
 //! - [`memcached`]: keys written one after the other into slabs, which are anonymous pages.
 //! - [`sysbench`]: rows read through a database's buffer pool.
 //! - [`tpcc`]: MongoDB's STOCK_LEVEL, which reads documents all over two files through WiredTiger's cache.
@@ -29,7 +28,6 @@
 pub mod buffer_pool;
 pub mod distribution;
 pub mod groups;
-pub mod kernel_build;
 pub mod memcached;
 pub mod spec;
 pub mod sysbench;

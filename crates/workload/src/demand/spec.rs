@@ -2,7 +2,6 @@
 //! [`ProgramSpec`](crate::tasks::ProgramSpec).
 
 use super::groups::{AccessGroups, Accessors};
-use super::kernel_build::{RecordedBuild, RecordedBuildDemand};
 use super::memcached::{Memcached, MemcachedDemand};
 use super::sysbench::{SysbenchDemand, SysbenchReadOnly};
 use super::tpcc::{StockLevel, StockLevelDemand};
@@ -15,8 +14,6 @@ use rand_pcg::Pcg64Mcg;
 pub enum DemandSpec {
     /// Groups of threads that access files or memory; includes fio.
     Groups(AccessGroups),
-    /// A recorded kernel build.
-    KernelBuild(RecordedBuild),
     /// memcached, filled by memtier_benchmark.
     Memcached(Memcached),
     /// sysbench's `oltp_read_only` on MySQL.
@@ -29,8 +26,6 @@ pub enum DemandSpec {
 pub enum Program {
     /// See [`DemandSpec::Groups`].
     Groups(Accessors),
-    /// See [`DemandSpec::KernelBuild`].
-    KernelBuild(RecordedBuildDemand),
     /// See [`DemandSpec::Memcached`].
     Memcached(MemcachedDemand),
     /// See [`DemandSpec::SysbenchReadOnly`].
@@ -44,7 +39,6 @@ impl DemandSpec {
     pub fn check(&self) -> Result<(), WrongValue> {
         match self {
             DemandSpec::Groups(spec) => spec.check(),
-            DemandSpec::KernelBuild(spec) => spec.check(),
             DemandSpec::Memcached(spec) => spec.check(),
             DemandSpec::SysbenchReadOnly(spec) => spec.check(),
             DemandSpec::StockLevel(spec) => spec.check(),
@@ -55,7 +49,6 @@ impl DemandSpec {
     pub fn start(&self, random: impl Fn(u64) -> Pcg64Mcg) -> Result<Program, WrongValue> {
         Ok(match self {
             DemandSpec::Groups(spec) => Program::Groups(spec.demand(random)?),
-            DemandSpec::KernelBuild(spec) => Program::KernelBuild(spec.demand(random)?),
             DemandSpec::Memcached(spec) => Program::Memcached(spec.demand(random)?),
             DemandSpec::SysbenchReadOnly(spec) => Program::SysbenchReadOnly(spec.demand(random)?),
             DemandSpec::StockLevel(spec) => Program::StockLevel(spec.demand(random)?),
@@ -67,7 +60,6 @@ impl Demand for Program {
     fn layout(&self) -> &Layout {
         match self {
             Program::Groups(program) => program.layout(),
-            Program::KernelBuild(program) => program.layout(),
             Program::Memcached(program) => program.layout(),
             Program::SysbenchReadOnly(program) => program.layout(),
             Program::StockLevel(program) => program.layout(),
@@ -85,7 +77,6 @@ impl Demand for Program {
     fn next(&mut self, thread: usize) -> Option<Operation> {
         match self {
             Program::Groups(program) => program.next(thread),
-            Program::KernelBuild(program) => program.next(thread),
             Program::Memcached(program) => program.next(thread),
             Program::SysbenchReadOnly(program) => program.next(thread),
             Program::StockLevel(program) => program.next(thread),

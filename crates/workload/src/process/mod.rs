@@ -23,6 +23,7 @@
 mod building;
 mod distil;
 mod error;
+mod make;
 mod operation;
 mod profile;
 mod recorded;
@@ -32,6 +33,7 @@ mod units;
 
 pub use distil::{TRACING_NANOSECONDS_PER_EVENT, distil};
 pub use error::ProcessError;
+pub use make::{Make, Next};
 pub use operation::Operation;
 pub use profile::{ProcessProfile, Totals};
 pub use summary::{Quantiles, Summary};

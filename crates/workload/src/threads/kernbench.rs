@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The processes, and how many pages they take and when, are those of the recorded build
-//! ([`crate::demand::kernel_build`]). That recording has no addresses, so the VMAs are those of another
+//! ([`crate::kernel_build`]). That recording has no addresses, so the VMAs are those of another
 //! recording of a build ([`crate::mappings::areas`]): of its program with the nearest number of pages, scaled
 //! to that number. Three parameters are in neither recording and are fitted to a baseline row: how often a
 //! process reuses its pages, how often the scheduler moves it between nodes, and how long its system calls
@@ -18,11 +18,11 @@
 //! mappings of files are never scanned.
 
 use super::{Affinity, Layout, Operation, Threads, equal_processes};
-use crate::demand::kernel_build::{RecordedBuild, RecordedBuildDemand};
-use crate::demand::{Demand, Operation as Step};
+use crate::kernel_build::{pages_of, private_pages, recorded_build};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
 use crate::mappings::areas::AddressSpace;
 use crate::mappings::{KERNEL_BUILD, Mappings, MappingsError};
+use crate::process::{Make, Next, ProcessProfile};
 use machine::WrongValue;
 use machine::profile::Figure;
 use rand::RngExt;
@@ -53,18 +53,6 @@ crate::keys! {
 }
 
 impl Kernbench {
-    fn build(&self, jobs: u32) -> RecordedBuild {
-        let none = || Figure { value: 0.0, range: None, source: "files are not modelled".into() };
-        RecordedBuild {
-            jobs,
-            units: Some(self.units),
-            intensity: self.intensity.clone(),
-            tree_mib: Figure { value: 1.0, ..none() },
-            common_pages: none(),
-            other_pages: none(),
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")
     }
@@ -84,7 +72,9 @@ impl Kernbench {
         random: impl Fn(u64) -> Pcg64Mcg,
     ) -> Result<KernbenchThreads, WrongValue> {
         let jobs = self.jobs.on(cpus);
-        let demand = self.build(jobs).demand(&random)?;
+        let profile = recorded_build()?;
+        let recorded = profile.units().len();
+        let units = (0..self.units as usize).map(|unit| unit % recorded.max(1));
         let spaces = recorded_spaces()
             .map_err(|error| WrongValue::new("kind", error, "readable data/kernel-build.mappings.zst"))?;
         let slot = |slot: u32| Slot {
@@ -100,11 +90,13 @@ impl Kernbench {
             execs: true,
         };
         Ok(KernbenchThreads {
-            demand,
+            profile,
+            make: Make::new(profile, jobs as usize, units),
             spaces,
             layout: equal_processes(jobs, Vec::new(), 1),
             slots: (0..jobs).map(slot).collect(),
             accesses: self.accesses_per_ms.value,
+            intensity: self.intensity.value,
             moves: self.moves_per_second.value * SLICE as f64 / 1e9,
             system_calls: (self.system_calls_ms.value * 1e6).round() as u64,
         })
@@ -128,7 +120,7 @@ struct Slot {
     space: AddressSpace,
     /// Index of the run that the next new page belongs to.
     run: usize,
-    /// New pages to be stored to.
+    /// New pages to be stored to, numbered from the first of the process on.
     due: Range<u64>,
     /// Pages touched so far in each VMA that has been mapped.
     touched: Vec<u64>,
@@ -186,7 +178,10 @@ impl Slot {
 
 /// A build, running.
 pub struct KernbenchThreads {
-    demand: RecordedBuildDemand,
+    profile: &'static ProcessProfile,
+    make: Make,
+    /// Speed of the processes relative to the recording.
+    intensity: f64,
     /// VMAs of the recorded programs, sorted by number of pages.
     spaces: &'static [AddressSpace],
     layout: Layout,
@@ -229,26 +224,26 @@ impl KernbenchThreads {
             }
             return Some(Operation::Compute { nanoseconds });
         }
-        Some(match self.demand.next(thread)? {
-            Step::Compute { nanoseconds } => {
-                slot.computing = nanoseconds;
-                return self.next(thread);
-            }
-            Step::Touch { index, pages, .. } => {
-                if index == 0 {
-                    slot.space = space_of(self.spaces, self.demand.pages(thread));
-                    slot.run = 0;
+        Some(match self.make.next(thread)? {
+            Next::Exec(process) => {
+                let pages = pages_of(self.profile, process);
+                if pages > 0 {
+                    slot.space = space_of(self.spaces, pages);
                 }
-                slot.due = index..index + u64::from(pages);
+                (slot.run, slot.due) = (0, 0..0);
                 return self.next(thread);
             }
-            Step::Release { .. } => {
+            Next::Operation(recorded) => {
+                slot.computing = (f64::from(recorded.nanoseconds()) / self.intensity).round() as u64;
+                slot.due.end += u64::from(private_pages(recorded));
+                return self.next(thread);
+            }
+            Next::Exit => {
                 slot.touched.clear();
                 (slot.accesses, slot.owed, slot.execs) = (0, 0.0, true);
                 Operation::SystemCalls { nanoseconds: self.system_calls }
             }
-            Step::Read { .. } | Step::Write { .. } => return self.next(thread),
-            Step::TransactionEnd => Operation::TransactionEnd,
+            Next::JobEnd => Operation::TransactionEnd,
         })
     }
 }

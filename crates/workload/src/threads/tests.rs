@@ -1,7 +1,7 @@
 //! Tests of the operations of threads: streams, sharing, hot sets, builds and samples.
 
 use super::*;
-use crate::demand::kernel_build::pages_of;
+use crate::kernel_build::pages_of;
 use crate::process::ProcessProfile;
 use rand::SeedableRng;
 

@@ -5,13 +5,17 @@ use crate::System;
 use crate::block_io::Wait;
 use crate::host::report::Call;
 use crate::host::threads::{Doing, Role, Running, Thread};
+use crate::mapping::SPAN;
 use crate::memory_access::Access;
 use machine::Cpu;
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
-use mm::{Category, Event, MigrateType, Pfn, Placement, Request};
+use mm::{Category, Event, Pfn, Placement, Request};
+use std::ops::Range;
 use workload::operation::{Extent, Operation};
 
+/// Pages of a thread that are freed before others may take the locks: as many as leave the LRU lists each time their lock is taken.
+const RELEASED: u64 = 32;
 /// Most pages that the kernel allocates or frees for a thread before its CPU looks at something else.
 const KERNEL_PAGES: usize = 64;
 
@@ -160,10 +164,30 @@ impl Host<'_> {
         }
     }
 
-    /// Frees the memory of an area.
-    pub(super) fn release(&mut self, system: &mut System, cpu: Cpu, thread: usize, area: u32) {
-        let (mm, area) = (self.mm_of(thread), self.area(thread, area));
-        self.io.release(system, cpu, mm, area);
+    /// Frees some of the pages that a thread gives back, up to where others may take the locks in between, and notes what is left. Returns
+    /// whether there is something.
+    pub(super) fn release(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (doing, pages): (Doing, Range<Vpn>),
+    ) -> bool {
+        let mm = self.mm_of(thread);
+        let from = pages.start + u64::from(doing.done);
+        // A huge page is freed as a whole.
+        let at_once = match system.mm.parts.address_spaces.is_pmd_mapped(mm, from) {
+            true => SPAN,
+            false => RELEASED,
+        };
+        let until = pages.end.min((from + 1).next_multiple_of(at_once));
+        if from < until {
+            self.io.release(system, cpu, mm, from..until);
+        }
+        let goes_on = until < pages.end;
+        let done = until.saturating_sub(pages.start) as u32;
+        self.threads[thread].doing = goes_on.then_some(Doing { done, ..doing });
+        goes_on
     }
 
     /// Accesses the used pages of a thread's stack, and its process's data if threads use it, up to one that it has to wait for.
@@ -191,15 +215,17 @@ impl Host<'_> {
         Ok(None)
     }
 
-    /// Has the kernel allocate some of the `pages` that a thread needs of it, and notes what is left.
-    pub(super) fn alloc_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize, pages: usize) {
-        let request = Request::new(0, MigrateType::Unmovable, Placement::Local);
+    /// Has the kernel allocate some of the blocks that a thread needs of it, and notes what is left.
+    pub(super) fn alloc_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize, doing: Doing) {
+        let Operation::AllocPages { order, migrate_type, blocks } = doing.operation else { return };
+        let request = Request::new(order, migrate_type, self.placement_of(thread));
         let own = &mut self.threads[thread];
-        let held = &mut own.kernel_pages;
+        let held = &mut own.kernel_pages[order as usize];
         let before = held.len();
-        let until = pages.min(before + KERNEL_PAGES);
+        let until = before + ((blocks - doing.done) as usize).min(KERNEL_PAGES);
         while held.len() < until {
-            if system.alloc_private(cpu, &request, until - held.len(), held) > 0 {
+            let wanted = until - held.len();
+            if order == 0 && system.alloc_private(cpu, &request, wanted, held) > 0 {
                 continue;
             }
             match system.alloc(cpu, &request) {
@@ -208,24 +234,24 @@ impl Host<'_> {
             }
         }
         let taken = held.len() - before;
-        let goes_on = held.len() == until && until < pages;
-        own.doing =
-            goes_on.then_some(Doing { operation: Operation::AllocPages { pages: pages as u32 }, done: 0 });
+        let done = doing.done + taken as u32;
+        let goes_on = held.len() == until && done < blocks;
+        own.doing = goes_on.then_some(Doing { done, ..doing });
         let time = system.machine.costs.page_alloc * taken as u64;
         system.machine.work(cpu, Category::Program, time);
     }
 
-    /// Has the kernel free some of the pages that it has allocated for a thread, and notes what is left.
-    pub(super) fn free_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
-        let own = &mut self.threads[thread];
-        let held = &mut own.kernel_pages;
+    /// Has the kernel free some of the blocks that it has allocated for a thread. Returns whether there are more.
+    pub(super) fn free_pages(&mut self, system: &mut System, cpu: Cpu, thread: usize) -> bool {
+        let blocks = &mut self.threads[thread].kernel_pages;
+        let Some(order) = blocks.iter().position(|held| !held.is_empty()) else { return false };
+        let held = &mut blocks[order];
         let freed = held.len().min(KERNEL_PAGES);
         let mut freeing: Vec<Pfn> = held.split_off(held.len() - freed);
-        own.doing = (!held.is_empty()).then_some(Doing { operation: Operation::FreePages, done: 0 });
         while let Some(&pfn) = freeing.last() {
-            match system.free_private(cpu, &freeing) {
+            match system.free_private(cpu, if order == 0 { &freeing } else { &[] }) {
                 0 => {
-                    system.free(cpu, pfn, 0);
+                    system.free(cpu, pfn, order as u8);
                     freeing.pop();
                 }
                 done => drop(freeing.drain(..done)),
@@ -233,5 +259,11 @@ impl Host<'_> {
         }
         let time = system.machine.costs.page_free * freed as u64;
         system.machine.work(cpu, Category::Program, time);
+        self.threads[thread].kernel_pages.iter().any(|held| !held.is_empty())
+    }
+
+    /// Where the kernel allocates pages for a thread: on the node that its memory is bound to, or locally.
+    fn placement_of(&self, thread: usize) -> Placement {
+        self.programs[self.threads[thread].program].memory_node.map_or(Placement::Local, Placement::Bind)
     }
 }

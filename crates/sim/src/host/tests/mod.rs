@@ -481,7 +481,7 @@ fn what_was_before_a_run_takes_no_time_of_it() {
     let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
     let progress = RunProgress::default();
     let boot = run.boot(&progress).unwrap();
-    let mut system = boot.system(1).unwrap();
+    let mut system = boot.system().unwrap();
     let booted = system.latest();
     Host::new(&boot, spec, &mut system).unwrap();
     assert!(system.machine.costs.list_take > Time::ZERO, "from now on work takes time");

@@ -198,7 +198,7 @@ fn the_kernel_frees_the_pages_of_requests() {
         let Workload::Host(spec) = &run.workload else { unreachable!() };
         let (progress, mut end) = (RunProgress::default(), milliseconds(spec.milliseconds));
         let boot = run.boot(&progress).unwrap();
-        let mut system = boot.system(1).unwrap();
+        let mut system = boot.system().unwrap();
         let mut host = Host::new(&boot, spec, &mut system).unwrap();
         let held = system.allocated;
         end = host.run_until(&mut system, Time::ZERO..end);
