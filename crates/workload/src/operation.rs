@@ -80,7 +80,8 @@ pub enum Operation {
 
 impl Operation {
     /// Whether nobody else can see it, so that a CPU may do it ahead of the others.
-    pub fn is_private(self) -> bool {
+    #[inline]
+    pub fn is_private(&self) -> bool {
         matches!(
             self,
             Operation::Compute { .. }

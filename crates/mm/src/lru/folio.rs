@@ -20,7 +20,7 @@ use lists::{Lists, Place};
 use prefetch_index::prefetch_index;
 use std::collections::BTreeMap;
 
-/// How many folios ahead of its turn the record of a folio is prefetched while a list is walked.
+/// How many folios ahead of its turn the record of a folio is prefetched, while a list is walked and while folios are made.
 const FETCHED_AHEAD: usize = 16;
 
 /// The number of a folio.
@@ -289,6 +289,9 @@ impl Folios {
         let folio = Folio { place: Place::NOWHERE, slot, pfn, lruvec, mapcount: 0 };
         match self.free.pop() {
             Some(id) => {
+                if let [ahead, ..] = self.free[self.free.len().saturating_sub(FETCHED_AHEAD)..] {
+                    self.prefetch(ahead);
+                }
                 self[id] = folio;
                 self.flags[id] = flags;
                 id

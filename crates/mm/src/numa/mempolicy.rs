@@ -67,7 +67,7 @@ impl Kernel<'_> {
             });
         let placement = placement.unwrap_or(Placement::Local);
         let id = self.try_alloc_folio(space.memcg, flags, effort, placement)?;
-        if turn == Some(self.parts.folio_node(id)) {
+        if turn.is_some_and(|turn| turn == self.parts.folio_node(id)) {
             self.on.counters.add(Event::NumaInterleave, 1);
         }
         Ok(id)

@@ -521,28 +521,38 @@ impl<'s> Host<'s> {
                 return Ok(Progress::Goes);
             }
         };
-        let doing = self.threads[thread].doing.take().or_else(|| {
-            let running = &mut self.programs[program];
-            let since = now.saturating_sub(running.start).picoseconds() / 1000;
-            running.generator.next(number, since).map(|operation| Doing { operation, done: 0 })
-        });
-        let Some(doing) = doing else {
-            if !system.may_share(cpu) {
-                return Ok(Progress::NotYet);
+        if let Some(Doing { operation, done }) = self.threads[thread].doing.take() {
+            return self.go_on(system, cpu, thread, (&operation, done));
+        }
+        let running = &mut self.programs[program];
+        let since = now.saturating_sub(running.start).picoseconds() / 1000;
+        match running.generator.next(number, since) {
+            Some(operation) => self.go_on(system, cpu, thread, (&operation, 0)),
+            None if !system.may_share(cpu) => Ok(Progress::NotYet),
+            None => {
+                self.end(system, cpu, thread);
+                Ok(Progress::Left)
             }
-            self.end(system, cpu, thread);
-            return Ok(Progress::Left);
-        };
-        if !doing.operation.is_private() && !system.may_share(cpu) {
-            if let Operation::Read { file, index, .. } | Operation::Write { file, index, .. } =
-                doing.operation
-            {
+        }
+    }
+
+    /// Goes on with an operation of which so much is done, if others have come to the time of `cpu` or cannot see it.
+    fn go_on(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (operation, done): (&Operation, u32),
+    ) -> Result<Progress, OutOfMemory> {
+        if !operation.is_private() && !system.may_share(cpu) {
+            if let Operation::Read { file, index, .. } | Operation::Write { file, index, .. } = *operation {
+                let program = self.threads[thread].program;
                 self.io.foresee(system, self.programs[program].files[file as usize].id, index);
             }
-            self.threads[thread].doing = Some(doing);
+            self.threads[thread].doing = Some(Doing { operation: *operation, done });
             return Ok(Progress::NotYet);
         }
-        self.perform(system, cpu, thread, doing)
+        self.perform(system, cpu, thread, (operation, done))
     }
 
     fn perform(
@@ -550,14 +560,15 @@ impl<'s> Host<'s> {
         system: &mut System,
         cpu: Cpu,
         thread: usize,
-        doing: Doing,
+        (operation, done): (&Operation, u32),
     ) -> Result<Progress, OutOfMemory> {
-        match doing.operation {
+        let doing = || Doing { operation: *operation, done };
+        match *operation {
             Operation::Compute { .. } | Operation::SystemCalls { .. } => {
-                self.compute(system, cpu, thread, doing.operation);
+                self.compute(system, cpu, thread, *operation);
             }
-            Operation::Read { .. } => return self.read(system, cpu, thread, doing),
-            Operation::Write { .. } => return self.write(system, cpu, thread, doing),
+            Operation::Read { .. } => return self.read(system, cpu, thread, doing()),
+            Operation::Write { .. } => return self.write(system, cpu, thread, doing()),
             Operation::Access { area, first, pages, write, extent } => {
                 let parts = self.page_size.pages_of_parts(first..first + pages);
                 let start = self.area(thread, area).start;
@@ -567,9 +578,9 @@ impl<'s> Host<'s> {
                 own.area = area as usize;
             }
             Operation::Release { .. } | Operation::Map { .. } | Operation::Mmap { .. } => {
-                self.change_areas(system, cpu, thread, doing);
+                self.change_areas(system, cpu, thread, doing());
             }
-            Operation::Pin(to) => return self.pin(system, cpu, thread, (doing, to)),
+            Operation::Pin(to) => return self.pin(system, cpu, thread, (doing(), to)),
             Operation::SetMempolicy(node) => {
                 let node = node.map(Node).or(self.programs[self.threads[thread].program].memory_node);
                 bind(system, self.scheduler.task(thread), node);
@@ -579,22 +590,22 @@ impl<'s> Host<'s> {
                 self.exec(system, cpu, thread);
                 return Ok(Progress::Left);
             }
-            Operation::Recorded(change) => return self.recorded(system, cpu, thread, doing, &change),
+            Operation::Recorded(change) => return self.recorded(system, cpu, thread, doing(), &change),
             Operation::Fork { process } => self.fork(system, cpu, thread, process),
-            Operation::Wait { process } => return Ok(self.wait_for(system, cpu, thread, doing, process)),
+            Operation::Wait { process } => return Ok(self.wait_for(system, cpu, thread, doing(), process)),
             Operation::SleepUntil { nanoseconds } => {
                 return Ok(self.sleep_until(system.machine.now(cpu), thread, nanoseconds));
             }
             Operation::Arrive { nanoseconds } => {
                 return Ok(self.await_arrival(system.machine.now(cpu), thread, nanoseconds));
             }
-            Operation::AllocPages { .. } => self.alloc_pages(system, cpu, thread, doing),
+            Operation::AllocPages { .. } => self.alloc_pages(system, cpu, thread, doing()),
             Operation::FreePages => {
                 let goes_on = self.free_pages(system, cpu, thread);
-                self.threads[thread].doing = goes_on.then_some(doing);
+                self.threads[thread].doing = goes_on.then(doing);
             }
-            Operation::Send { .. } => return Ok(self.send(system, cpu, thread, doing)),
-            Operation::Receive { .. } => return Ok(self.receive(system, cpu, thread, doing)),
+            Operation::Send { .. } => return Ok(self.send(system, cpu, thread, doing())),
+            Operation::Receive { .. } => return Ok(self.receive(system, cpu, thread, doing())),
             Operation::WriteFile { number } => self.begin_write(system, cpu, thread, number as usize),
             Operation::TransactionBegin => self.begin_transaction(system.machine.now(cpu), thread),
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),

@@ -38,6 +38,7 @@ enum Task {
 
 impl Kernel<'_> {
     /// Starts a run of a node's kcompactd if it was woken.
+    #[inline]
     pub fn start_kcompactd(&mut self, node: Node) -> Option<Kcompactd> {
         let (order, highest) = self.parts.allocator.kcompactds[node.index()].wanted.take()?;
         self.on.counters.add(Event::KcompactdWake, 1);

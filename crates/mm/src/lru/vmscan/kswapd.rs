@@ -80,6 +80,7 @@ impl Kernel<'_> {
     }
 
     /// Starts a run of the kswapd of `node` if it has been woken.
+    #[inline]
     pub fn start_kswapd(&mut self, node: Node) -> Option<Kswapd> {
         let (order, highest) = self.parts.lrus.kswapds[node.index()].wanted.take()?;
         self.on.counters.add(Event::Pageoutrun, 1);
