@@ -10,7 +10,7 @@
 //!            present            a store: exclusive ─► the page is reused;  otherwise ─► it is copied
 //! ```
 //!
-//! Zapping goes through PTEs in order and gathers order-0 anonymous pages ([`mmu_gather`](super::mmu_gather)). They
+//! Zapping goes through PTEs in order and gathers order-0 anonymous pages (`mmu_gather.rs`). They
 //! are freed together, but before anything that takes time or frees something else, so that the result is
 //! that of freeing each page at once.
 //!
