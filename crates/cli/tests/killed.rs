@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SEED: u64 = 1;
@@ -35,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A setting that the user may have changed, and that the kernel raises when it starts khugepaged.
 const MIN_FREE_KBYTES: &str = "/proc/sys/vm/min_free_kbytes";
 const OF_USER: &str = "40000";
+/// Locked while this test runs.
+const LOCK: &str = "/run/mmtwin-test-of-kills";
 
 /// What a rollback note is called in the list of leftovers.
 const NOTE: &str = "a note";
@@ -113,20 +116,26 @@ fn read_settings(place: &Path, settings: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// A setting that is restored at the end of the test.
-struct OfUser(String);
+/// A setting that is restored at the end of the test. Another run of this test on the machine, in another checkout, waits until then: restoring
+/// it would change the machine under this one.
+struct OfUser {
+    before: String,
+    _lock: fs::File,
+}
 
 impl OfUser {
     fn set() -> OfUser {
+        let lock = fs::File::create(LOCK).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
         let before = fs::read_to_string(MIN_FREE_KBYTES).unwrap();
         fs::write(MIN_FREE_KBYTES, OF_USER).unwrap();
-        OfUser(before)
+        OfUser { before, _lock: lock }
     }
 }
 
 impl Drop for OfUser {
     fn drop(&mut self) {
-        let _ = fs::write(MIN_FREE_KBYTES, &self.0);
+        let _ = fs::write(MIN_FREE_KBYTES, &self.before);
     }
 }
 
