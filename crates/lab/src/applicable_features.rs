@@ -24,6 +24,7 @@ fn subsystem(mechanism: &str) -> Option<Subsystem> {
         "numa" | "sched" => Subsystem::NumaBalancing,
         "folios" => Subsystem::LargeFolios,
         "zswap" => Subsystem::Swap,
+        "damon" => Subsystem::Damon,
         _ => return None,
     })
 }
@@ -44,6 +45,9 @@ pub(crate) fn why_without_effect(mechanism: &str, run: &Run) -> Option<String> {
             })
         }
         "zswap" if !settings.zswap.enabled => Some("zswap.enabled = 0, so nothing is compressed".into()),
+        "damon" if !settings.damon_reclaim.enabled => {
+            Some("damon_reclaim.enabled = 0, so nobody looks what is accessed".into())
+        }
         _ => why_subsystem_unused(subsystem(mechanism)?, &run.workload),
     }
 }

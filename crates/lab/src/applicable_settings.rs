@@ -39,6 +39,7 @@ const HEEDED: &[Heeded] = &[
     heeded(Subsystem::Swap, &["long-running", "host"], "memcached-memtier"),
     heeded(Subsystem::Writeback, &["host"], "burst-writer"),
     heeded(Subsystem::Readahead, &["host"], "burst-writer"),
+    heeded(Subsystem::Damon, &["host"], "sandbox-fleet"),
     heeded(Subsystem::Demotion, &["host"], "tiered-kv"),
     heeded(Subsystem::NumaBalancing, &["host"], "numa01"),
     heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),

@@ -59,6 +59,10 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zswap.max_pool_percent", &["0", "1", "4", "30"]),
     ("zswap.accept_threshold_percent", &["0", "50", "90", "100"]),
     ("zswap.shrinker_enabled", &["0", "1"]),
+    ("damon_reclaim.enabled", &["0", "1"]),
+    ("damon_reclaim.min_age", &["0", "10000", "100000"]),
+    ("damon_reclaim.quota_sz", &["0", "1048576"]),
+    ("damon_reclaim.max_nr_regions", &["3", "100"]),
     ("lru_gen/enabled", &["0", "1", "7"]),
     ("lru_gen/min_ttl_ms", &["0", "100"]),
     ("fail_page_alloc/ppm", &["200000"]),
@@ -78,6 +82,13 @@ const LIVELY: &[(&str, &str)] = &[
     ("zswap.enabled", "1"),
     ("zswap.max_pool_percent", "1"),
     ("zswap.shrinker_enabled", "1"),
+    ("damon_reclaim.enabled", "1"),
+    ("damon_reclaim.sample_interval", "500"),
+    ("damon_reclaim.aggr_interval", "5000"),
+    ("damon_reclaim.wmarks_interval", "1000"),
+    ("damon_reclaim.wmarks_high", "1000"),
+    ("damon_reclaim.wmarks_mid", "1000"),
+    ("damon_reclaim.wmarks_low", "0"),
 ];
 
 /// What an operator may write besides settings and files of cgroups.
@@ -591,6 +602,7 @@ const MET: &[Event] = &[
     Event::Zswpin,
     Event::Zswpout,
     Event::Zswpwb,
+    Event::DamonReclaimReclaimedBytes,
     Event::WorkingsetRefaultAnon,
     Event::WorkingsetRefaultFile,
     Event::NrDirtied,

@@ -90,6 +90,8 @@ categories! {
     Reclaim = "reclaim",
     /// Compressing pages for zswap, and decompressing them.
     Zswap = "zswap",
+    /// DAMON: looking which pages have been accessed.
+    Damon = "damon",
     /// NUMA scanning: making pages PROT_NONE to see who touches them, without TLB flushes.
     NumaScan = "numa_scan",
     /// NUMA hint faults, without migration.

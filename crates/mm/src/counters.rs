@@ -187,6 +187,16 @@ events! {
     Zswpout = "zswpout" in "pages",
     /// Pages that zswap wrote back to the swap device.
     Zswpwb = "zswpwb" in "pages",
+    /// Regions that DAMON_RECLAIM found cold and tried to page out.
+    DamonReclaimTriedRegions = "damon_reclaim.nr_reclaim_tried_regions" in "regions",
+    /// How much memory was in them.
+    DamonReclaimTriedBytes = "damon_reclaim.bytes_reclaim_tried_regions" in "bytes",
+    /// Those of them of which something was paged out.
+    DamonReclaimReclaimedRegions = "damon_reclaim.nr_reclaimed_regions" in "regions",
+    /// How much was paged out.
+    DamonReclaimReclaimedBytes = "damon_reclaim.bytes_reclaimed_regions" in "bytes",
+    /// Windows of DAMON_RECLAIM's quota that were full.
+    DamonReclaimQuotaExceeds = "damon_reclaim.nr_quota_exceeds" in "windows",
     /// Pages of zeroes swapped in without a read.
     SwpinZero = "swpin_zero" in "pages",
     /// Pages of zeroes swapped out without a write (6.12).

@@ -9,7 +9,8 @@
 //!            ├─ numa: NumaFeatures            "sched/numa: Enhance vma scanning", and later changes
 //!            ├─ sched: SchedFeatures          the scheduler's values for threads on several nodes
 //!            ├─ folios: FolioFeatures         "variable-order, large folios for anonymous memory", and later changes
-//!            └─ zswap: ZswapFeatures          compressed swap in memory, between releases
+//!            ├─ zswap: ZswapFeatures          compressed swap in memory, between releases
+//!            └─ damon: DamonFeatures          paging out what is not accessed, between releases
 //! ```
 //!
 //! The named sets of features are the variants in [`crate::series`].
@@ -18,6 +19,7 @@ pub mod by_name;
 pub mod sched;
 
 use crate::address_space::huge_memory::features::FolioFeatures;
+use crate::damon::policy::DamonFeatures;
 use crate::hugetlb::features::HugetlbFeatures;
 use crate::lru::vmscan::features::ReclaimFeatures;
 use crate::numa::features::NumaFeatures;
@@ -130,6 +132,7 @@ features! {
         pub sched: SchedFeatures,
         pub folios: FolioFeatures,
         pub zswap: ZswapFeatures,
+        pub damon: DamonFeatures,
     }
 }
 
@@ -166,6 +169,7 @@ impl Features {
         sched: SchedFeatures::MAINLINE_6_1,
         folios: FolioFeatures::BASE,
         zswap: ZswapFeatures::MAINLINE_6_5,
+        damon: DamonFeatures::MAINLINE_6_1,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -240,6 +244,7 @@ impl Features {
         folios: FolioFeatures::MAINLINE_6_10,
         readahead: ReadaheadFeatures::MAINLINE_6_10,
         numa: NumaFeatures::MAINLINE_6_10,
+        damon: DamonFeatures::MAINLINE_6_10,
         ..Features::MAINLINE_6_9
     };
     pub(crate) const MAINLINE_6_11: Features = Features {

@@ -17,6 +17,7 @@ use crate::address_space::AddressSpaces;
 use crate::allocator::PageAllocator;
 use crate::allocator::memory_map::MemoryRange;
 use crate::counters::Counters;
+use crate::damon::Damon;
 use crate::decisions::Decisions;
 use crate::delayacct::{Cause, Delays};
 use crate::features::Features;
@@ -57,6 +58,8 @@ pub struct Parts {
     pub swap: Swap,
     /// Pages in swap that are compressed in memory.
     pub zswap: Zswap,
+    /// Who watches which memory is accessed.
+    pub(crate) damon: Damon,
     /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
     pub numa: NumaBalancing,

@@ -22,6 +22,7 @@ pub mod account;
 pub mod address_space;
 pub mod allocator;
 pub mod counters;
+pub mod damon;
 pub mod decisions;
 pub mod delayacct;
 pub mod features;

@@ -13,6 +13,7 @@ use crate::allocator::PageAllocator;
 use crate::allocator::fault_injection::Injection;
 use crate::allocator::memory_map::MemoryRange;
 use crate::allocator::page::Geometry;
+use crate::damon::Damon;
 use crate::decisions::Decisions;
 use crate::delayacct::Delays;
 use crate::features::Features;
@@ -47,6 +48,8 @@ impl Parts {
         slab.advance(1 << 66);
         let mut turns = noise.clone();
         turns.advance(1 << 65);
+        let mut samples = noise.clone();
+        samples.advance(1 << 67);
         let allocator = PageAllocator::new(topology, memory, geometry, Injection::new(slab));
         let mut parts = Parts {
             lrus: Lrus::new(topology, features, allocator.totalram_pages(), &turns),
@@ -55,6 +58,7 @@ impl Parts {
             page_cache: PageCache::default(),
             address_spaces: AddressSpaces::new(geometry),
             swap: Swap::new(geometry.page_size),
+            damon: Damon::new(samples),
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             numa: NumaBalancing::new(topology),
             delays: Delays::new(topology.cpus()),
@@ -68,6 +72,9 @@ impl Parts {
     /// Applies the settings to all parts, at boot and after each change.
     pub(crate) fn configure(&mut self, features: &Features, decisions: &Decisions, settings: &Settings) {
         self.lrus.configure(features, settings);
+        if !settings.damon_reclaim.enabled {
+            self.damon.stop();
+        }
         let khugepaged = runs_khugepaged(&features.folios, &settings.transparent_hugepage);
         self.allocator.configure(features, decisions, settings, khugepaged);
     }

@@ -313,6 +313,7 @@ pub enum Subsystem {
     Compaction,
     Kcompactd,
     TlbFlushes,
+    Damon,
     NumaBalancing,
     Demotion,
     FailPageAlloc,
@@ -334,6 +335,7 @@ impl Subsystem {
             Subsystem::Compaction => "compaction",
             Subsystem::Kcompactd => "kcompactd",
             Subsystem::TlbFlushes => "TLB flushes",
+            Subsystem::Damon => "DAMON_RECLAIM",
             Subsystem::NumaBalancing => "NUMA balancing",
             Subsystem::Demotion => "demotion from fast memory",
             Subsystem::FailPageAlloc => "resizing huge-page pools",
@@ -431,7 +433,8 @@ impl Setting {
         let page_size = settings.page_size();
         match (self.place, self.kind) {
             (Place::Number { set, .. }, kind) => {
-                let number = text.parse().ok().filter(|&number| kind.takes(number, page_size));
+                let number = self.word_of_module(text).or_else(|| text.parse().ok());
+                let number = number.filter(|&number| kind.takes(number, page_size));
                 number.inspect(|&number| set(settings, number)).is_some()
             }
             (Place::Numbers { set, .. }, Kind::List(names)) => {
@@ -450,6 +453,18 @@ impl Setting {
             }
             (Place::Text(parse), _) => parse(settings, value),
             (Place::Numbers { .. } | Place::Word { .. } | Place::ModeOfSize(_), _) => false,
+        }
+    }
+
+    /// The number that a word stands for, where parameters of modules are switches, which a kernel prints as `Y` and `N` (`kstrtobool`).
+    fn word_of_module(&self, text: &str) -> Option<u64> {
+        let is_of_module = ["zswap.", "damon_reclaim."].iter().any(|module| self.name.starts_with(module));
+        let is_switch = matches!(self.kind, Kind::Integer { most: Limit::At(1), .. });
+        match text {
+            _ if !is_of_module || !is_switch => None,
+            "Y" | "y" | "on" => Some(1),
+            "N" | "n" | "off" => Some(0),
+            _ => None,
         }
     }
 
@@ -595,6 +610,21 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_of_modules_take_the_words_that_a_kernel_prints() {
+        let mut settings = Settings::default();
+        for (value, on) in [("Y", true), ("n", false), ("on", true), ("0", false), ("1", true)] {
+            settings.set("zswap.enabled", value).unwrap();
+            settings.set("damon_reclaim.enabled", value).unwrap();
+            assert_eq!((settings.zswap.enabled, settings.damon_reclaim.enabled), (on, on), "{value}");
+        }
+        for (name, value) in
+            [("zswap.enabled", "yes"), ("zswap.max_pool_percent", "Y"), ("vm.hugetlb_optimize_vmemmap", "Y")]
+        {
+            assert!(settings.set(name, value).is_err(), "{name}={value}");
+        }
+    }
 
     #[test]
     fn a_setting_without_its_directory_is_recognised() {

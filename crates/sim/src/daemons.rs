@@ -1,4 +1,4 @@
-//! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, khugepaged, and the worker that writes back zswap.
+//! Kernel threads on the CPUs of programs: kswapd and kcompactd of each node, khugepaged, kdamond, and the worker that writes back zswap.
 //!
 //! ```text
 //!   asleep ── woken, or due ──► in the queue of a CPU (sched), like any thread ── its turn ──► a step
@@ -7,8 +7,8 @@
 //!     └── nothing more to do ◄───────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, and what khugepaged scans
-//! before it sleeps.
+//! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, some hundred pages that kdamond pages
+//! out or what it does before it sleeps, and what khugepaged scans before it does.
 
 use crate::System;
 use crate::sched::{CpuSet, Scheduler};
@@ -27,6 +27,7 @@ pub(super) enum Daemon {
     Kswapd(Node),
     Kcompactd(Node),
     Khugepaged,
+    Kdamond,
     ZswapShrinker,
 }
 
@@ -34,7 +35,7 @@ impl Daemon {
     fn all(topology: &Topology) -> impl Iterator<Item = Daemon> {
         let of_nodes =
             (0..topology.nodes).map(Node).flat_map(|node| [Daemon::Kswapd(node), Daemon::Kcompactd(node)]);
-        of_nodes.chain([Daemon::Khugepaged, Daemon::ZswapShrinker])
+        of_nodes.chain([Daemon::Khugepaged, Daemon::Kdamond, Daemon::ZswapShrinker])
     }
 
     /// The node on whose CPUs it runs, if it is bound to one.
@@ -51,6 +52,7 @@ enum Work {
     Reclaim(Box<Kswapd>),
     Compact(Box<Kcompactd>),
     Collapse,
+    Watch,
     ShrinkZswap(ShrinkWork),
 }
 
@@ -61,6 +63,7 @@ impl Work {
             Work::Reclaim(kswapd) => return kswapd.step(kernel),
             Work::Compact(kcompactd) => return kcompactd.step(kernel),
             Work::ShrinkZswap(work) => return work.step(kernel),
+            Work::Watch => return kernel.kdamond(),
             Work::Collapse => kernel.khugepaged(),
         }
         false
@@ -126,6 +129,7 @@ impl Daemons {
                     started.map(|of| Work::Compact(Box::new(of)))
                 }
                 Daemon::Khugepaged => (system.mm.khugepaged_due() <= now).then_some(Work::Collapse),
+                Daemon::Kdamond => (system.mm.kdamond_due() <= now).then_some(Work::Watch),
                 Daemon::ZswapShrinker => {
                     let asked = system.mm.parts.zswap.take_shrink_request();
                     asked.then(|| Work::ShrinkZswap(ShrinkWork::default()))
@@ -146,6 +150,10 @@ impl Daemons {
             thread.slept = Some(system.machine.now(cpu));
             scheduler.remove(system, cpu, number);
             scheduler.pull(system, cpu);
+            if thread.daemon == Daemon::Kdamond && system.mm.kdamond_due() < Time::NEVER {
+                // Its accesses are looked at on time even if nobody else runs then.
+                system.wake_later(cpu, system.mm.kdamond_due());
+            }
         }
     }
 }

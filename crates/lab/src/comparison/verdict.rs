@@ -261,8 +261,12 @@ impl Idle {
             never(&|name| names.contains(&name))
         };
         match series {
-            // Reclaim of a memory cgroup at its limit is in these, and not in pgscan_direct (`shrink_inactive_list`).
-            "reclaim" => is_one_of(&[Event::PgscanAnon, Event::PgscanFile]).then_some(Idle::NothingReclaimed),
+            // Reclaim of a memory cgroup at its limit is in the first two, and not in pgscan_direct (`shrink_inactive_list`); what DAMON pages
+            // out is in neither (`reclaim_pages`).
+            "reclaim" => {
+                let events = [Event::PgscanAnon, Event::PgscanFile, Event::DamonReclaimReclaimedBytes];
+                is_one_of(&events).then_some(Idle::NothingReclaimed)
+            }
             "numa" => {
                 is_one_of(&[Event::NumaPteUpdates, Event::NumaHintFaults]).then_some(Idle::NothingScanned)
             }

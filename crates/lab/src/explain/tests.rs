@@ -146,7 +146,7 @@ fn what_cannot_act_is_not_run() {
     assert_eq!(answer.releases_that_cannot_act, ["6.8", "6.11"]);
     assert_eq!(
         names(&answer.cannot_act),
-        ["hugetlb", "reclaim", "mglru", "readahead", "numa", "folios", "zswap"]
+        ["hugetlb", "reclaim", "mglru", "readahead", "numa", "folios", "zswap", "damon"]
     );
     // Both kernels; three more releases; what pagesets do is what both kernels show. The rest is the search among changes.
     let releases = made.iter().filter(|(stage, _)| *stage != Stage::Changes).collect::<Vec<_>>();

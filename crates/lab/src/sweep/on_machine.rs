@@ -41,9 +41,11 @@ const DIRECTORIES: [(&str, &str); 6] = [
 
 const BOOT: [&str; 4] = ["thp_anon", "flexthp_unhinted_max", "hugepage_alloc_threads", "/boot"];
 
+const MODULES: [&str; 2] = ["zswap", "damon_reclaim"];
+
 fn place(key: &str) -> Place {
-    if let Some(parameter) = key.strip_prefix("zswap.") {
-        return Place::File(format!("/sys/module/zswap/parameters/{parameter}"));
+    if let Some((module, parameter)) = key.split_once('.').filter(|(module, _)| MODULES.contains(module)) {
+        return Place::File(format!("/sys/module/{module}/parameters/{parameter}"));
     }
     let directory = DIRECTORIES.iter().find(|(prefix, _)| key.starts_with(prefix));
     match (key, directory) {

@@ -33,6 +33,7 @@ use crate::delayacct::Cause;
 use crate::kernel::Kernel;
 use crate::on_cpu::OnCpu;
 use machine::{Cpu, Node, PageSize};
+use std::ops::Range;
 
 /// One pass over the zonelist of a request.
 #[derive(Clone, Copy)]
@@ -567,7 +568,26 @@ impl PageAllocator {
     /// Index of the zone that `pfn` belongs to.
     #[inline]
     pub fn zone_of(&self, pfn: Pfn) -> usize {
-        self.zones.iter().position(|zone| zone.buddy.span().contains(&pfn)).expect("a page of this machine")
+        self.zone_at(pfn).expect("a page of this machine")
+    }
+
+    /// Index of the zone that `pfn` belongs to, unless it is in a hole.
+    pub(crate) fn zone_at(&self, pfn: Pfn) -> Option<usize> {
+        self.zones.iter().position(|zone| zone.buddy.span().contains(&pfn))
+    }
+
+    /// The longest run of zones without a hole between them, which is taken to be the largest resource "System RAM" of /proc/iomem.
+    pub(crate) fn largest_range(&self) -> Range<Pfn> {
+        let mut spans: Vec<Range<Pfn>> = self.zones.iter().map(|zone| zone.buddy.span()).collect();
+        spans.sort_by_key(|span| span.start);
+        spans.dedup_by(|next, span| {
+            let follows = next.start == span.end;
+            if follows {
+                span.end = next.end;
+            }
+            follows
+        });
+        spans.into_iter().max_by_key(|span| span.end - span.start).unwrap_or_default()
     }
 
     fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {

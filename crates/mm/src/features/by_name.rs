@@ -300,7 +300,7 @@ impl Feature {
 }
 
 /// The mechanisms, each with the struct of its features.
-const MECHANISMS: [(&str, &str); 9] = [
+const MECHANISMS: [(&str, &str); 10] = [
     ("pcp", "Features"),
     ("hugetlb", "HugetlbFeatures"),
     ("reclaim", "ReclaimFeatures"),
@@ -310,6 +310,7 @@ const MECHANISMS: [(&str, &str); 9] = [
     ("sched", "SchedFeatures"),
     ("folios", "FolioFeatures"),
     ("zswap", "ZswapFeatures"),
+    ("damon", "DamonFeatures"),
 ];
 
 /// The features of one mechanism, whichever struct they are in.
@@ -462,6 +463,7 @@ impl Features {
             "sched" => &mut self.sched,
             "folios" => &mut self.folios,
             "zswap" => &mut self.zswap,
+            "damon" => &mut self.damon,
             _ => return None,
         })
     }

@@ -53,6 +53,11 @@ impl Kernel<'_> {
         self.folio_add_lru(id, by);
     }
 
+    /// Puts an isolated folio back, through this CPU's batch (`folio_putback_lru`).
+    pub(crate) fn folio_putback_lru(&mut self, id: FolioId) {
+        self.add_to_batch(Move::Add, id);
+    }
+
     #[inline]
     fn add_to_batch(&mut self, kind: Move, id: FolioId) {
         let batch = self.parts.lrus.folio_batches[self.on.cpu.index()].of(kind);

@@ -11,12 +11,14 @@
 
 mod lists;
 mod mapcount;
+mod page_idle;
 
 pub use lists::{ListEnd, ListHead};
 
 use crate::allocator::page::{NO_PAGE, Pfn};
 use crate::vec_growth;
 use lists::{Lists, Place};
+use page_idle::PageIdle;
 use prefetch_index::prefetch_index;
 use std::collections::BTreeMap;
 
@@ -243,6 +245,8 @@ pub struct Folios {
     parts: BTreeMap<FolioId, u32>,
     free: Vec<FolioId>,
     lists: Lists,
+    /// Who has been accessed since somebody besides reclaim asked.
+    pub(crate) page_idle: PageIdle,
 }
 
 impl std::ops::Index<FolioId> for Folios {
@@ -282,6 +286,7 @@ impl Folios {
         self.records.capacity() * (size_of::<Folio>() + size_of::<FolioFlags>())
             + self.free.capacity() * size_of::<FolioId>()
             + self.lists.bytes()
+            + self.page_idle.bytes()
     }
 
     /// Makes the record of a folio that is on no list yet.
@@ -294,6 +299,7 @@ impl Folios {
                 }
                 self[id] = folio;
                 self.flags[id] = flags;
+                self.page_idle.forget(id);
                 id
             }
             None => {

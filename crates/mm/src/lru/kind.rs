@@ -54,6 +54,7 @@ impl Kernel<'_> {
     /// (`folio_mark_accessed`).
     #[inline]
     pub fn folio_mark_accessed(&mut self, id: FolioId) {
+        self.parts.lrus.folios.page_idle.clear_idle(id);
         let flags = &mut self.parts.lrus.folios.flags[id];
         match &self.parts.lrus.lru {
             Lru::MultiGen(f) => mglru::policy::mark_accessed(f, flags),

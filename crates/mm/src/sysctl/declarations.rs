@@ -2,7 +2,7 @@
 //!
 //! Bounds and release are those of the kernel's own tables: `vm_table` and `kern_table` (kernel/sysctl.c and mm/*.c), the files of
 //! `transparent_hugepage` (mm/huge_memory.c, mm/khugepaged.c), `lru_gen` (mm/vmscan.c), `queue` (block/blk-sysfs.c),
-//! `numa_balancing` in debugfs (kernel/sched/debug.c); read in 6.1.192 and 6.12.117 where [`Since::Oldest`] says so.
+//! `numa_balancing` in debugfs (kernel/sched/debug.c), the parameters of modules (mm/zswap.c, mm/damon/reclaim.c); read in 6.1.192 and 6.12.117 where [`Since::Oldest`] says so.
 
 use super::{Kind, Limit, Place, Scale, Setting, Since, Subsystem, Unit};
 use crate::address_space::huge_memory::settings::{Defrag, Enabled, Mode};
@@ -359,6 +359,49 @@ pub const SETTINGS: &[Setting] = &[
         Subsystem::Swap,
         "zswap was on once and holds nothing: no large folio comes back from swap as one",
     ),
+    switch("damon_reclaim.enabled", number!(damon_reclaim.enabled is on)).acts_on(
+        Subsystem::Damon,
+        "memory that has not been accessed for long is paged out before it runs short (DAMON_RECLAIM)",
+    ),
+    integer("damon_reclaim.min_age", 0, LONG_MAX, number!(damon_reclaim.min_age))
+        .unit(Unit::Microseconds)
+        .acts_on(Subsystem::Damon, "for how long no access must have been seen in a region"),
+    integer_and("damon_reclaim.quota_ms", 0, LONG_MAX, &[(0, "no limit")], number!(damon_reclaim.quota_ms))
+        .unit(Unit::Milliseconds)
+        .acts_on(Subsystem::Damon, "the longest that paging out may take in a window of the quota"),
+    integer_and("damon_reclaim.quota_sz", 0, LONG_MAX, &[(0, "no limit")], number!(damon_reclaim.quota_sz))
+        .unit(Unit::Bytes)
+        .acts_on(Subsystem::Damon, "how much may be tried in a window of the quota"),
+    integer(
+        "damon_reclaim.quota_reset_interval_ms",
+        0,
+        LONG_MAX,
+        number!(damon_reclaim.quota_reset_interval_ms),
+    )
+    .unit(Unit::Milliseconds)
+    .acts_on(Subsystem::Damon, "how long a window of the quota is"),
+    integer("damon_reclaim.wmarks_interval", 0, LONG_MAX, number!(damon_reclaim.wmarks.interval))
+        .unit(Unit::Microseconds)
+        .acts_on(Subsystem::Damon, "how often it looks at free memory while it does nothing"),
+    integer("damon_reclaim.wmarks_high", 0, LONG_MAX, number!(damon_reclaim.wmarks.high))
+        .unit(Unit::PerThousand)
+        .acts_on(Subsystem::Damon, "with more memory free it does nothing, and stops"),
+    integer("damon_reclaim.wmarks_mid", 0, LONG_MAX, number!(damon_reclaim.wmarks.mid))
+        .unit(Unit::PerThousand)
+        .acts_on(Subsystem::Damon, "with less memory free it begins"),
+    integer("damon_reclaim.wmarks_low", 0, LONG_MAX, number!(damon_reclaim.wmarks.low))
+        .unit(Unit::PerThousand)
+        .acts_on(Subsystem::Damon, "with less memory free it leaves all to reclaim"),
+    integer("damon_reclaim.sample_interval", 0, LONG_MAX, number!(damon_reclaim.sample_interval))
+        .unit(Unit::Microseconds)
+        .acts_on(Subsystem::Damon, "between two looks at a page of each region"),
+    integer("damon_reclaim.aggr_interval", 1, LONG_MAX, number!(damon_reclaim.aggr_interval))
+        .unit(Unit::Microseconds)
+        .acts_on(Subsystem::Damon, "how long accesses of a region are counted before it is judged"),
+    integer("damon_reclaim.min_nr_regions", 3, LONG_MAX, number!(damon_reclaim.min_nr_regions))
+        .acts_on(Subsystem::Damon, "into how many regions memory is divided at least"),
+    integer("damon_reclaim.max_nr_regions", 3, LONG_MAX, number!(damon_reclaim.max_nr_regions))
+        .acts_on(Subsystem::Damon, "into how many regions memory is divided at most"),
     Setting::new(
         "transparent_hugepage/enabled",
         Kind::Choice(&Enabled::WORDS),

@@ -4,6 +4,7 @@
 
 use crate::address_space::huge_memory::settings::ThpSettings;
 use crate::allocator::fault_injection::FaultAttr;
+use crate::damon::policy::DamonReclaimSettings;
 use crate::zswap::policy::ZswapSettings;
 use machine::PageSize;
 
@@ -60,6 +61,8 @@ pub struct Settings {
     pub zswap: ZswapSettings,
     /// `zswap_ever_enabled`: zswap was on once and holds nothing.
     pub zswap_ever_enabled: bool,
+    /// `damon_reclaim.*`: what has not been accessed for long is paged out before memory runs short.
+    pub damon_reclaim: DamonReclaimSettings,
     /// NUMA balancing.
     pub numa: NumaSettings,
     /// `fail_page_alloc/nth` and `ppm`: which allocations for huge pages and their vmemmap fail.
@@ -103,6 +106,7 @@ impl Settings {
             tlb_single_page_flush_ceiling: 33,
             zswap: ZswapSettings::default(),
             zswap_ever_enabled: false,
+            damon_reclaim: DamonReclaimSettings::default(),
             numa: NumaSettings::default(),
             fail_page_alloc: FaultAttr::default(),
             failslab: FaultAttr::default(),

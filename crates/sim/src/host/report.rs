@@ -90,6 +90,7 @@ pub(super) enum KernelWork {
     Kswapd,
     Kcompactd,
     Khugepaged,
+    Kdamond,
     Zswap,
     Writeback,
     /// Of a CPU that is idle otherwise.
@@ -98,8 +99,15 @@ pub(super) enum KernelWork {
 
 impl KernelWork {
     /// As results name it, in the order of the enum.
-    pub const NAMES: [&str; 6] =
-        ["[kswapd]", "[kcompactd]", "[khugepaged]", "[zswap-shrink]", "[writeback]", "[interrupts]"];
+    pub const NAMES: [&str; 7] = [
+        "[kswapd]",
+        "[kcompactd]",
+        "[khugepaged]",
+        "[kdamond]",
+        "[zswap-shrink]",
+        "[writeback]",
+        "[interrupts]",
+    ];
 }
 
 impl From<Daemon> for KernelWork {
@@ -109,6 +117,7 @@ impl From<Daemon> for KernelWork {
             Daemon::Kswapd(_) => KernelWork::Kswapd,
             Daemon::Kcompactd(_) => KernelWork::Kcompactd,
             Daemon::Khugepaged => KernelWork::Khugepaged,
+            Daemon::Kdamond => KernelWork::Kdamond,
             Daemon::ZswapShrinker => KernelWork::Zswap,
         }
     }

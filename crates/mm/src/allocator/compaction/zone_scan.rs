@@ -227,7 +227,7 @@ impl Kernel<'_> {
 
 impl Parts {
     /// The folio whose first page is `pfn`.
-    pub(super) fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
+    pub(crate) fn folio_at(&self, zone: usize, pfn: Pfn) -> Option<FolioId> {
         let id = FolioId(self.allocator.zones()[zone].buddy.user(pfn)?);
         (self.lrus.folios.pfn_of(id) == Some(pfn)).then_some(id)
     }

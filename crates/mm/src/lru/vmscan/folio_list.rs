@@ -67,7 +67,8 @@ impl Kernel<'_> {
         }
         folios.reverse();
         let (mut kept, mut demoted) = (Vec::new(), Vec::new());
-        let can_demote = folios.first().is_some_and(|&id| self.can_demote(self.parts.folio_node(id)));
+        let can_demote =
+            !sc.no_demotion && folios.first().is_some_and(|&id| self.can_demote(self.parts.folio_node(id)));
         for demotes in [can_demote, false] {
             while let Some(id) = folios.pop() {
                 match self.shrink_folio(id, demotes, sc, &mut stat) {
@@ -156,10 +157,14 @@ impl Kernel<'_> {
             flags.set(FolioFlags::RECLAIM);
             return References::Activate;
         }
+        if sc.ignore_references {
+            return References::Reclaim;
+        }
         let cost = self.on.machine.costs.paging().rmap_walk * self.parts.lrus.folios.mapcount(id);
         let young = self.folio_referenced(id);
         self.on.machine.charge(self.on.cpu, Category::Reclaim, cost);
-        let count = young.as_ref().map(|young| u16::try_from(young.len()).unwrap_or(u16::MAX));
+        let seen_before = usize::from(self.parts.lrus.folios.page_idle.take_young(id));
+        let count = young.as_ref().map(|young| u16::try_from(young.len() + seen_before).unwrap_or(u16::MAX));
         let references = check_references(&lru, &mut self.parts.lrus.folios.flags[id], count);
         if let Some(young) = young {
             self.note_young_entries(id, &young, sc);

@@ -75,6 +75,10 @@ pub(crate) struct ScanControl {
     pub kswapd: bool,
     /// Whether anonymous folios may be swapped out.
     pub may_swap: bool,
+    /// Whether folios are reclaimed although they have been accessed (`ignore_references` of `shrink_folio_list`).
+    pub ignore_references: bool,
+    /// Whether folios are not moved to a slower node instead of being reclaimed.
+    pub no_demotion: bool,
     /// Whether active folios may be deactivated, indexed by type (`may_deactivate`).
     pub may_deactivate: [bool; 2],
     /// Whether folios of both types may be deactivated in any case.
@@ -121,6 +125,8 @@ impl ScanControl {
             highest,
             kswapd: false,
             may_swap: true,
+            ignore_references: false,
+            no_demotion: false,
             may_deactivate: [false; 2],
             force_deactivate: false,
             skipped_deactivate: false,
