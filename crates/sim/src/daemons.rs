@@ -7,8 +7,9 @@
 //!     └── nothing more to do ◄───────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, some hundred pages that kdamond pages
-//! out or what it does before it sleeps, and what khugepaged scans before it does.
+//! A step is a batch of pages of kswapd, some pageblocks of kcompactd, what zswap's worker does for a memory cgroup, a thousand pages of a cold
+//! region or one look of kdamond, and what khugepaged scans before it sleeps. Who is due by a clock begins when some CPU looks next: where all
+//! are idle that is late, and nobody accesses memory meanwhile.
 
 use crate::System;
 use crate::sched::{CpuSet, Scheduler};
@@ -150,10 +151,6 @@ impl Daemons {
             thread.slept = Some(system.machine.now(cpu));
             scheduler.remove(system, cpu, number);
             scheduler.pull(system, cpu);
-            if thread.daemon == Daemon::Kdamond && system.mm.kdamond_due() < Time::NEVER {
-                // Its accesses are looked at on time even if nobody else runs then.
-                system.wake_later(cpu, system.mm.kdamond_due());
-            }
         }
     }
 }
