@@ -458,10 +458,9 @@ impl Setting {
 
     /// The number that a word stands for, where parameters of modules are switches, which a kernel prints as `Y` and `N` (`kstrtobool`).
     fn word_of_module(&self, text: &str) -> Option<u64> {
-        let is_of_module = ["zswap.", "damon_reclaim."].iter().any(|module| self.name.starts_with(module));
         let is_switch = matches!(self.kind, Kind::Integer { most: Limit::At(1), .. });
         match text {
-            _ if !is_of_module || !is_switch => None,
+            _ if !is_switch || module_of(self.name).is_none() => None,
             "Y" | "y" | "on" => Some(1),
             "N" | "n" | "off" => Some(0),
             _ => None,
@@ -476,6 +475,11 @@ impl Setting {
             false => value.strip_suffix('\n').unwrap_or(value),
         }
     }
+}
+
+/// The module that a setting is a parameter of, and what the parameter is called there (`/sys/module/MODULE/parameters`).
+pub fn module_of(name: &str) -> Option<(&str, &str)> {
+    name.split_once('.').filter(|(module, _)| ["zswap", "damon_reclaim"].contains(module))
 }
 
 /// Why a setting was refused.

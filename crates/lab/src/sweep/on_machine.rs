@@ -7,6 +7,7 @@
 //!   thp_anon                       the kernel's command line
 //! ```
 
+use mm::sysctl::module_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,10 +42,8 @@ const DIRECTORIES: [(&str, &str); 6] = [
 
 const BOOT: [&str; 4] = ["thp_anon", "flexthp_unhinted_max", "hugepage_alloc_threads", "/boot"];
 
-const MODULES: [&str; 2] = ["zswap", "damon_reclaim"];
-
 fn place(key: &str) -> Place {
-    if let Some((module, parameter)) = key.split_once('.').filter(|(module, _)| MODULES.contains(module)) {
+    if let Some((module, parameter)) = module_of(key) {
         return Place::File(format!("/sys/module/{module}/parameters/{parameter}"));
     }
     let directory = DIRECTORIES.iter().find(|(prefix, _)| key.starts_with(prefix));

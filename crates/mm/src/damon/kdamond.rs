@@ -89,7 +89,7 @@ impl Kernel<'_> {
         let regions = Regions::new(self.parts.allocator.largest_range());
         Context {
             settings,
-            region_limit: (regions.pages() / settings.min_nr_regions.max(1)).max(1),
+            region_limit: (regions.pages() / settings.min_nr_regions).max(1),
             regions,
             is_active: false,
             next: Next::Look,
@@ -143,12 +143,12 @@ impl Kernel<'_> {
             if self.page_out_portion(paging_out) {
                 return true;
             }
-            self.end_region(regions.get_mut(*index), quota, paging_out);
+            self.end_region(&mut regions[*index], quota, paging_out);
             (*index, *under_way) = (*index + 1, None);
         }
         while *index < regions.len() && !quota.is_full() {
             let is_last = *index + 1 == regions.len();
-            let region = regions.get_mut(*index);
+            let region = &regions[*index];
             let is_cold = is_cold(settings, region) && cold_score(settings, region.age) >= *least;
             match quota.turn(region, is_last) {
                 Turn::LaterUpTo(pages) => regions.split_at(*index, pages),
@@ -168,7 +168,7 @@ impl Kernel<'_> {
     /// Begins with as much of a region as there is room for in the quota, if there is any (`damos_apply_scheme`).
     fn begin_region(&mut self, regions: &mut Regions, index: usize, quota: &Quota) -> Option<PagingOut> {
         self.on.counters.add(Event::DamonReclaimTriedRegions, 1);
-        let pages = regions.get_mut(index).pages();
+        let pages = regions[index].pages();
         let room = quota.room(pages, self.parts.allocator.page_size().bytes());
         if room == 0 {
             return None;
@@ -176,8 +176,7 @@ impl Kernel<'_> {
         if room < pages {
             regions.split_at(index, room);
         }
-        let left = regions.get_mut(index).place.clone();
-        Some(PagingOut { left, reclaimed: 0, took: Time::ZERO })
+        Some(PagingOut { left: regions[index].place.clone(), reclaimed: 0, took: Time::ZERO })
     }
 
     /// Pages out some pages of a region. Returns whether there are more.
@@ -194,10 +193,11 @@ impl Kernel<'_> {
     /// Charges a region that has been tried.
     fn end_region(&mut self, region: &mut Region, quota: &mut Quota, paging_out: &PagingOut) {
         let page_bytes = self.parts.allocator.page_size().bytes();
-        quota.charge(region, region.pages() * page_bytes, paging_out.took);
+        let tried = region.pages() * page_bytes;
+        quota.charge(region, tried, paging_out.took);
         region.age = 0;
         let counters = &mut self.on.counters;
-        counters.add(Event::DamonReclaimTriedBytes, region.pages() * page_bytes);
+        counters.add(Event::DamonReclaimTriedBytes, tried);
         counters.add(Event::DamonReclaimReclaimedRegions, u64::from(paging_out.reclaimed > 0));
         counters.add(Event::DamonReclaimReclaimedBytes, paging_out.reclaimed * page_bytes);
     }

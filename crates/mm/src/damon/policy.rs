@@ -100,7 +100,7 @@ impl DamonReclaimSettings {
 
     /// How many aggregations a region's age has at least to be reclaimed.
     fn least_age(&self) -> u64 {
-        self.min_age / self.aggr_interval.max(1)
+        self.min_age / self.aggr_interval
     }
 }
 

@@ -116,38 +116,34 @@ mod tests {
     #[test]
     fn what_a_window_leaves_comes_first_in_the_next() {
         let (mut quota, mut regions) = (of_pages(15), regions());
-        assert_eq!(quota.turn(regions.get_mut(0), false), Turn::Now);
-        quota.charge(regions.get_mut(0), 10 * 4096, Time::ZERO);
+        assert_eq!(quota.turn(&regions[0], false), Turn::Now);
+        quota.charge(&regions[0], 10 * 4096, Time::ZERO);
         assert_eq!(quota.room(10, 4096), 5);
         regions.split_at(1, 5);
-        quota.charge(regions.get_mut(1), 5 * 4096, Time::ZERO);
+        quota.charge(&regions[1], 5 * 4096, Time::ZERO);
         assert!(quota.is_full());
         let settings = DamonReclaimSettings { quota_ms: 0, quota_sz: 15 * 4096, ..Default::default() };
         assert!(quota.advance(&settings, seconds(2), 4096), "the window was full");
-        let turns: Vec<Turn> = (0..4).map(|at| quota.turn(regions.get_mut(at), at == 3)).collect();
+        let turns: Vec<Turn> = (0..4).map(|at| quota.turn(&regions[at], at == 3)).collect();
         assert_eq!(turns, [Turn::Later, Turn::Later, Turn::Now, Turn::Now]);
-        assert_eq!(
-            quota.turn(regions.get_mut(0), false),
-            Turn::Now,
-            "after the last one all are tried again"
-        );
+        assert_eq!(quota.turn(&regions[0], false), Turn::Now, "after the last one all are tried again");
     }
 
     #[test]
     fn a_region_that_was_charged_in_part_is_divided() {
-        let (mut quota, mut regions) = (of_pages(10), regions());
-        quota.charge(regions.get_mut(0), 10 * 4096, Time::ZERO);
-        let mut merged = Regions::new(0..30);
-        assert_eq!(quota.turn(merged.get_mut(0), true), Turn::LaterUpTo(10));
+        let (mut quota, regions) = (of_pages(10), regions());
+        quota.charge(&regions[0], 10 * 4096, Time::ZERO);
+        let merged = Regions::new(0..30);
+        assert_eq!(quota.turn(&merged[0], true), Turn::LaterUpTo(10));
     }
 
     #[test]
     fn a_window_has_room_for_what_was_measured() {
         let settings = DamonReclaimSettings { quota_sz: 0, ..Default::default() };
-        let (mut quota, mut regions) = (Quota::default(), regions());
+        let (mut quota, regions) = (Quota::default(), regions());
         quota.advance(&settings, seconds(0), 4096);
         // 10 pages in a millisecond are 100 in the ten of the quota.
-        quota.charge(regions.get_mut(0), 10 * 4096, Time::from_nanoseconds(1_000_000));
+        quota.charge(&regions[0], 10 * 4096, Time::from_nanoseconds(1_000_000));
         quota.advance(&settings, seconds(1), 4096);
         assert_eq!(quota.room(1000, 4096), 100);
     }

@@ -65,6 +65,19 @@ pub struct Regions {
     before_split: u64,
 }
 
+impl std::ops::Index<usize> for Regions {
+    type Output = Region;
+    fn index(&self, index: usize) -> &Region {
+        &self.all[index]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Regions {
+    fn index_mut(&mut self, index: usize) -> &mut Region {
+        &mut self.all[index]
+    }
+}
+
 impl Regions {
     /// The whole of `place` as one region, in which nothing has been seen.
     pub fn new(place: Range<Pfn>) -> Regions {
@@ -81,10 +94,6 @@ impl Regions {
 
     pub fn len(&self) -> usize {
         self.all.len()
-    }
-
-    pub fn get_mut(&mut self, index: usize) -> &mut Region {
-        &mut self.all[index]
     }
 
     /// Cuts a region after so many pages: the rest is the next one.

@@ -2,7 +2,8 @@
 //!
 //! Bounds and release are those of the kernel's own tables: `vm_table` and `kern_table` (kernel/sysctl.c and mm/*.c), the files of
 //! `transparent_hugepage` (mm/huge_memory.c, mm/khugepaged.c), `lru_gen` (mm/vmscan.c), `queue` (block/blk-sysfs.c),
-//! `numa_balancing` in debugfs (kernel/sched/debug.c), the parameters of modules (mm/zswap.c, mm/damon/reclaim.c); read in 6.1.192 and 6.12.117 where [`Since::Oldest`] says so.
+//! `numa_balancing` in debugfs (kernel/sched/debug.c), the parameters of modules (mm/zswap.c, mm/damon/reclaim.c); read in 6.1.192 and
+//! 6.12.117 where [`Since::Oldest`] says so.
 
 use super::{Kind, Limit, Place, Scale, Setting, Since, Subsystem, Unit};
 use crate::address_space::huge_memory::settings::{Defrag, Enabled, Mode};
