@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use live::proc::{
-    parse_buddyinfo, parse_meminfo, parse_pagetypeinfo, parse_pressure, parse_swaps, parse_vmstat, parse_zoneinfo,
+    parse_buddyinfo, parse_meminfo, parse_pagetypeinfo, parse_pressure, parse_swaps, parse_vmstat,
+    parse_zoneinfo,
 };
 
 fuzz_target!(|text: &str| {

@@ -6,10 +6,9 @@
 use lab::experiment::Experiment;
 use lab::experiment::varied::Varied;
 use lab::scenario::{Scenario, ScenarioError, load_machine};
-use sim::Workload;
-use sim::host::HostEvent;
 use libfuzzer_sys::fuzz_target;
 use machine::Profile;
+use sim::host::HostEvent;
 use std::collections::BTreeMap;
 
 const MACHINE: &str = include_str!("../../crates/cli/tests/cmd/hugetlb.in/machine.toml");
@@ -18,7 +17,7 @@ const SCENARIO: &str = include_str!("../../crates/cli/tests/cmd/hugetlb.in/pool.
 fuzz_target!(|text: &str| {
     let machine = Profile::parse(MACHINE).expect("a machine");
     let mut scenario = Scenario::parse("pool", SCENARIO).expect("a scenario");
-    let Workload::Host(pool) = &mut scenario.workload else { unreachable!() };
+    let pool = &mut scenario.workload;
     pool.events.clear();
     let mut changes = BTreeMap::new();
     for line in text.lines().take(8) {

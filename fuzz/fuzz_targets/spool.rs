@@ -12,7 +12,9 @@ fuzz_target!(|content: &[u8]| {
     let output = place.path().join("trace.parquet");
     let recovered = recover(&place.path().join("case"), &output, false, &mut |_| {});
     match recovered {
-        Ok(_) => assert!(TraceReader::open(&output).expect("what was just written").all(|event| event.is_ok())),
+        Ok(_) => {
+            assert!(TraceReader::open(&output).expect("what was just written").all(|event| event.is_ok()))
+        }
         // A trace with a gap is kept, and the error says so.
         Err(_) if output.exists() => assert!(TraceReader::open(&output).is_ok()),
         Err(_) => {}

@@ -13,9 +13,9 @@ use lab::scenario::{SEEDS, Scenario, THIS_MACHINE, load_machine};
 use machine::Profile;
 use mm::file_name::short;
 use mm::{Mechanism, Series};
+use sim::TreeKernel;
 use sim::host::HostEvent;
 use sim::metric::Metric;
-use sim::{TreeKernel, Workload};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -333,24 +333,12 @@ impl WriteArguments {
             ("--fail-alloc", "fail_page_alloc/nth", self.fail_alloc),
             ("--fail-rate", "fail_page_alloc/ppm", ppm),
         ];
-        if let Workload::Host(host) = &mut scenario.workload {
-            if !self.writes.is_empty() {
-                let milliseconds =
-                    host.events.first().map_or(host.warm_milliseconds, |first| first.milliseconds);
-                let event = |write: &String| HostEvent { milliseconds, write: write.clone() };
-                host.events = self.writes.iter().map(event).collect();
-                scenario.description += &format!("; writes: {}", self.writes.join(", "));
-            }
-        } else {
-            let write = (!self.writes.is_empty()).then_some("--write");
-            let failure =
-                || failures.iter().find(|(.., value)| value.is_some()).map(|&(argument, ..)| argument);
-            if let Some(argument) = write.or_else(failure) {
-                return Err(Failure::input(format!(
-                    "{argument}: {} has no operator; it takes a scenario of kind = \"host\", such as hugetlb-8s",
-                    scenario.name
-                )));
-            }
+        if !self.writes.is_empty() {
+            let host = &mut scenario.workload;
+            let milliseconds = host.events.first().map_or(host.warm_milliseconds, |first| first.milliseconds);
+            let event = |write: &String| HostEvent { milliseconds, write: write.clone() };
+            host.events = self.writes.iter().map(event).collect();
+            scenario.description += &format!("; writes: {}", self.writes.join(", "));
         }
         for (argument, name, value) in failures {
             let Some(value) = value else { continue };

@@ -282,6 +282,6 @@ mod tests {
         assert_eq!(set("transparent_hugepage/enabled=m"), ["transparent_hugepage/enabled=madvise"]);
         let vary = |word: &str| after(&["mmtwin", "compare", "fio-zipf", "--vary", word]);
         assert_eq!(vary("features.mglru.tiers=on,"), ["features.mglru.tiers=on,off"]);
-        assert_eq!(vary("mem"), ["memory="]);
+        assert_eq!(vary("memo"), ["memory="]);
     }
 }

@@ -304,16 +304,13 @@ impl From<Metric> for MetricLine {
 impl MetricLine {
     /// What values it has, in a line of the table.
     fn values(&self) -> String {
-        let Metric { kind, unit, better, workloads, .. } = &self.metric;
+        let Metric { kind, unit, better, only_published, .. } = &self.metric;
         let better = match better {
             Better::Neutral => String::new(),
             better => format!("; {} is better", better.name()),
         };
-        let of = match workloads {
-            [] => "published tables only".into(),
-            kinds => kinds.join(", "),
-        };
-        format!("{}, {} ({unit}){better}; of {of}", kind.name(), self.metric.bounds())
+        let of = if *only_published { "; of published tables only" } else { "" };
+        format!("{}, {} ({unit}){better}{of}", kind.name(), self.metric.bounds())
     }
 }
 

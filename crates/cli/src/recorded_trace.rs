@@ -4,9 +4,11 @@ use crate::failure::Failure;
 use lab::scenario::{Scenario, THIS_MACHINE};
 use mm::Series;
 use sim::Workload;
+use sim::host::HostProgram;
 use sim::metric::{ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, MEMORY_MAX, Metric, PCP_END, PCP_MAX};
-use sim::replay::Replay;
 use std::path::Path;
+use workload::page_trace::{LATEST, PageTrace};
+use workload::tasks::ProgramSpec;
 use workload::trace::TraceReader;
 
 /// Without shares of cycles: the program's own time is not in a recording, so they would be of what memory takes alone.
@@ -27,8 +29,17 @@ pub fn scenario(trace: &Path) -> Result<Scenario, Failure> {
         seeds: 1,
         settings: Default::default(),
         metrics: SHOWN.iter().map(|metric| metric.name.into()).collect(),
-        workload: Workload::Replay(Replay { trace: trace.into(), copies: 1, stagger_us: 0 }),
+        workload: workload_of(PageTrace { trace: trace.into(), copies: 1, stagger_us: 0 }),
     })
+}
+
+/// A machine that replays a trace to its end and does nothing else.
+pub fn workload_of(trace: PageTrace) -> Workload {
+    Workload {
+        milliseconds: LATEST / 1_000_000,
+        programs: vec![HostProgram::new("trace", ProgramSpec::PageTrace(trace))],
+        ..Workload::default()
+    }
 }
 
 /// `replay-` and the file name of the trace, with characters replaced that a scenario's name must not

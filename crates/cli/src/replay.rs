@@ -11,11 +11,10 @@ use crate::timeline::TimelineArguments;
 use lab::experiment::Experiment;
 use lab::scenario::{Scenario, THIS_MACHINE};
 use mm::Series;
-use sim::Workload;
-use sim::replay::Replay;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use workload::keys::{CPUS, MICROSECONDS};
+use workload::page_trace::PageTrace;
 
 /// Replay a recorded trace in the twin
 #[derive(clap::Args)]
@@ -69,7 +68,7 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let scenario = Scenario {
         machine: machine.name.clone(),
         variants: variants.clone(),
-        workload: Workload::Replay(Replay {
+        workload: recorded_trace::workload_of(PageTrace {
             trace: arguments.trace.clone(),
             copies: arguments.copies.get(),
             stagger_us: arguments.stagger_us,

@@ -219,10 +219,7 @@ fn grid(records: &[Record]) -> Grid {
         let values = records.iter().map(|record| value(record).map_or("-".into(), number));
         grid.row([label].into_iter().chain(values));
     };
-    // The equilibrium scenarios count turnovers of memory instead of virtual time.
-    if records.iter().any(|record| record.virtual_seconds > 0.0) {
-        row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
-    }
+    row("virtual time (s)".into(), &|record| Some(record.virtual_seconds));
     row("page operations".into(), &|record| Some(record.page_operations as f64));
     for metric in sim::metric::METRICS {
         if records.iter().any(|record| record.metrics.contains_key(metric.name)) {

@@ -20,15 +20,17 @@ use machine::Time;
 use machine::timeline::Window;
 use rayon::prelude::*;
 use report::timeline::Course;
+use sim::host::HostProgram;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
-use sim::replay::Recorded;
-use sim::{Run, RunError, Workload};
+use sim::recorded_timeline::{self, Recorded};
+use sim::{Run, RunError};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use workload::tasks::ProgramSpec;
 
 /// Events that all runs of a trace have at most: 40 MB, at 50 bytes each.
 const EVENTS: u64 = 800_000;
@@ -170,12 +172,14 @@ impl TimelineArguments {
 
 /// What happened when the traces that runs replay were recorded, each trace once.
 fn recorded(records: &[&Record], shown: Window) -> Result<Vec<Recorded>, Failure> {
-    let trace = |record: &&Record| match &record.run.workload {
-        Workload::Replay(replay) => Some(replay.trace.clone()),
+    let programs = records.iter().flat_map(|record| &record.run.workload.programs);
+    let trace = |program: &HostProgram| match &program.program {
+        ProgramSpec::PageTrace(of) => Some(of.trace.clone()),
         _ => None,
     };
-    let traces: BTreeSet<PathBuf> = records.iter().filter_map(trace).collect();
-    let recorded = traces.iter().map(|trace| sim::replay::recorded(trace, shown)).collect::<Result<_, _>>();
+    let traces: BTreeSet<PathBuf> = programs.filter_map(trace).collect();
+    let recorded =
+        traces.iter().map(|trace| recorded_timeline::recorded(trace, shown)).collect::<Result<_, _>>();
     recorded.map_err(|error| Failure::input(error.to_string()))
 }
 
@@ -199,17 +203,12 @@ fn left(bar: &ProgressBar) -> String {
 
 /// Refuses what no timeline can be made of.
 fn check(run: &Run) -> Result<(), Failure> {
-    let why = match &run.workload {
-        _ if run.tree.is_some() => {
-            format!("{}: a kernel tree runs in a process of its own, and has no timeline", run.variant)
-        }
-        Workload::LongRunning(_) => {
-            "a workload of kind long-running counts turnovers of memory instead of time, and has no timeline"
-                .into()
-        }
-        _ => return Ok(()),
-    };
-    Err(Failure::input(format!("-o FILE.pftrace: {why}")))
+    if run.tree.is_none() {
+        return Ok(());
+    }
+    let variant = &run.variant;
+    let why = "a kernel tree runs in a process of its own, and has no timeline";
+    Err(Failure::input(format!("-o FILE.pftrace: {variant}: {why}")))
 }
 
 /// What the process group of a run is called.

@@ -132,8 +132,8 @@ const MISTAKES: [(&str, &str, &[&str]); 16] = [
     ),
     (
         "minimize = ['score']",
-        "minimize = ['anon_memory']",
-        &["line 2: anon_memory: no workload here has this metric"],
+        "minimize = ['mem_shared']",
+        &["line 2: mem_shared: no workload here has this metric"],
     ),
     (
         "minimize = ['score']",

@@ -14,18 +14,19 @@ use counted::measure;
 use divan::Bencher;
 use lab::scenario::{Scenario, load_machine};
 use mm::Event;
-use sim::long_running::{AreaClass, LongRunning};
-use sim::{Run, Workload};
+use sim::Run;
+use workload::map_unmap::{AreaClass, MapUnmap};
+use workload::tasks::ProgramSpec;
 
 fn main() {
     divan::main();
 }
 
 /// A changed copy of the system of the scenario `equilibrium`.
-fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
+fn run_of(variant: &str, change: impl Fn(&mut MapUnmap)) -> Run {
     let mut scenario = Scenario::load("equilibrium").unwrap();
-    let Workload::LongRunning(system) = &mut scenario.workload else { panic!("a system that runs for long") };
-    change(system);
+    let ProgramSpec::MapUnmap(spec) = &mut scenario.workload.programs[0].program else { panic!("no areas") };
+    change(spec);
     let machine = load_machine(&scenario.machine).unwrap();
     scenario.run(variant, 1, &machine, &Default::default()).unwrap()
 }
@@ -33,15 +34,15 @@ fn run_of(variant: &str, change: impl Fn(&mut LongRunning)) -> Run {
 #[divan::bench(args = ["folios-base", "folios-v2"], sample_count = 5, sample_size = 1)]
 fn in_a_large_area(bencher: Bencher, variant: &str) {
     const PAGES: u64 = 64 << 20 >> 12;
-    let run = run_of(variant, |system| {
+    let run = run_of(variant, |spec| {
         let large = AreaClass { least: PAGES, most: PAGES, weight: 1.0, life: 1.0, aligned: false };
-        (system.areas, system.occupancy, system.turnovers) = (vec![large], 60.0, 10);
+        (spec.areas, spec.tasks, spec.mib, spec.turnovers) = (vec![large], 1, 150, 10);
     });
     measure(bencher, &run, Event::Pgfault);
 }
 
 #[divan::bench(args = ["folios-base", "folios-v2"], sample_count = 5, sample_size = 1)]
 fn of_a_long_running_system(bencher: Bencher, variant: &str) {
-    let run = run_of(variant, |system| system.turnovers = 10);
+    let run = run_of(variant, |spec| spec.turnovers = 10);
     measure(bencher, &run, Event::Pgfault);
 }

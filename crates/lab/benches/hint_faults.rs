@@ -14,7 +14,7 @@ use counted::measure;
 use divan::Bencher;
 use lab::scenario::{Scenario, load_machine};
 use mm::Event;
-use sim::{Run, Workload};
+use sim::Run;
 use workload::tasks::ProgramSpec;
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
 /// second on.
 fn run_of(name: &str, variant: &str, change: impl Fn(&mut ProgramSpec)) -> Run {
     let mut scenario = Scenario::load(name).unwrap();
-    let Workload::Host(host) = &mut scenario.workload else { panic!("threads on several nodes") };
+    let host = &mut scenario.workload;
     host.milliseconds = 3000;
     change(&mut host.programs[0].program);
     let mut machine = load_machine(&scenario.machine).unwrap();

@@ -14,7 +14,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use lab::scenario::{Scenario, load_machine};
-use sim::{Run, Workload};
+use sim::Run;
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -28,12 +28,11 @@ const PAGE: usize = 4096;
 
 fn build(variant: &str) -> Run {
     let mut scenario = Scenario::load("kbuild-j224").unwrap();
-    if let Workload::Host(host) = &mut scenario.workload {
-        host.warm_milliseconds = 0;
-        for program in &mut host.programs {
-            if let ProgramSpec::KernelBuild(build) = &mut program.program {
-                build.units = Some(UNITS);
-            }
+    let host = &mut scenario.workload;
+    host.warm_milliseconds = 0;
+    for program in &mut host.programs {
+        if let ProgramSpec::KernelBuild(build) = &mut program.program {
+            build.units = Some(UNITS);
         }
     }
     let machine = load_machine(&scenario.machine).unwrap();

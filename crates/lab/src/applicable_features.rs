@@ -12,7 +12,7 @@
 use crate::applicable_settings::why_subsystem_unused;
 use mm::sysctl::{Subsystem, is_of_pools};
 use sim::boot::default_settings;
-use sim::{Run, Workload, name_and_features};
+use sim::{Run, name_and_features};
 
 /// The part of the memory manager that features of a mechanism are about.
 fn subsystem(mechanism: &str) -> Option<Subsystem> {
@@ -56,8 +56,7 @@ const NO_POOLS: &str = "there are no pools of huge pages, which boot (hugepages-
 
 /// Whether huge pages are taken at boot or by an operator.
 fn has_pools(run: &Run) -> bool {
-    let by_writes = matches!(&run.workload, Workload::Host(host) if host.writes_to_pools());
-    by_writes || run.settings.keys().any(|name| is_of_pools(name))
+    run.workload.writes_to_pools() || run.settings.keys().any(|name| is_of_pools(name))
 }
 
 /// A sentence for each feature that was set by name and changes nothing in some of the runs.

@@ -1,10 +1,4 @@
-//! Which settings a workload heeds: those that act on subsystems of the kernel that it has to do with.
-//!
-//! ```text
-//!   replay                  allocate and free pages            zones
-//!   long-running, host      fault in address spaces            zones, folio sizes, compaction, reclaim,
-//!                                                              and further ones for each kind
-//! ```
+//! Which settings a workload heeds: all but those of files, where no program has any.
 //!
 //! A setting that does not affect a workload would be set on a real machine and change nothing in the result.
 //! If a user gives one, that is an error that says so. In a scenario file such settings are allowed, as they
@@ -14,42 +8,7 @@
 use crate::explain::bisect::release;
 use mm::SETTINGS;
 use mm::sysctl::{Since, Subsystem};
-use sim::host::HostPrograms;
 use sim::{Run, Workload, name_and_features};
-
-/// Which kinds of workloads heed the settings of a subsystem.
-struct Heeded {
-    subsystem: Subsystem,
-    kinds: &'static [&'static str],
-    /// A scenario that they affect.
-    example: &'static str,
-}
-
-const fn heeded(subsystem: Subsystem, kinds: &'static [&'static str], example: &'static str) -> Heeded {
-    Heeded { subsystem, kinds, example }
-}
-
-/// Subsystems that are not here are there whatever runs: zones, which every kernel has, and pools of huge pages at boot, which
-/// leave less for everybody.
-const HEEDED: &[Heeded] = &[
-    heeded(Subsystem::LargeFolios, ADDRESS_SPACES, "speedometer"),
-    heeded(Subsystem::Compaction, ADDRESS_SPACES, "equilibrium-direct"),
-    heeded(Subsystem::Kcompactd, ADDRESS_SPACES, "equilibrium-kcompactd"),
-    heeded(Subsystem::Reclaim, ADDRESS_SPACES, "fio-zipf"),
-    heeded(Subsystem::Swap, &["long-running", "host"], "memcached-memtier"),
-    heeded(Subsystem::Writeback, &["host"], "burst-writer"),
-    heeded(Subsystem::Readahead, &["host"], "burst-writer"),
-    heeded(Subsystem::Damon, &["host"], "sandbox-fleet"),
-    heeded(Subsystem::Demotion, &["host"], "tiered-kv"),
-    heeded(Subsystem::NumaBalancing, &["host"], "numa01"),
-    heeded(Subsystem::Failslab, ADDRESS_SPACES, "numa01"),
-    heeded(Subsystem::FailPageAlloc, &["host"], "hugetlb-8s"),
-    heeded(Subsystem::TlbFlushes, &["host"], "hugetlb-8s"),
-    heeded(Subsystem::VmstatWorkers, &["host"], "kbuild"),
-];
-
-/// Kinds of workloads whose processes have page tables.
-const ADDRESS_SPACES: &[&str] = &["long-running", "host"];
 
 /// Why a setting does not affect a workload; `None` if it does.
 pub(crate) fn why_not_applicable(setting: &str, workload: &Workload) -> Option<String> {
@@ -59,24 +18,8 @@ pub(crate) fn why_not_applicable(setting: &str, workload: &Workload) -> Option<S
 /// Why what acts on a subsystem does not affect a workload; `None` if it does.
 pub(crate) fn why_subsystem_unused(subsystem: Subsystem, workload: &Workload) -> Option<String> {
     let of_files = matches!(subsystem, Subsystem::Readahead | Subsystem::Writeback);
-    if let Workload::Host(HostPrograms { files: None, .. }) = workload
-        && of_files
-    {
-        return Some(format!("it is about {}, and no program of this host has files", subsystem.name()));
-    }
-    let heeded = HEEDED.iter().find(|heeded| heeded.subsystem == subsystem)?;
-    why_unused(subsystem, heeded.kinds, heeded.example, workload.kind())
-}
-
-/// The same, where the kinds that use the subsystem and a scenario of one of them are known.
-pub(crate) fn why_unused(subsystem: Subsystem, kinds: &[&str], example: &str, kind: &str) -> Option<String> {
-    (!kinds.contains(&kind)).then(|| {
-        format!(
-            "it is about {}, which workloads of kind {kind} do not use; kinds that do: {}, as in scenario {example}",
-            subsystem.name(),
-            kinds.join(", ")
-        )
-    })
+    (of_files && workload.files.is_none())
+        .then(|| format!("it is about {}, and no program of this host has files", subsystem.name()))
 }
 
 /// A sentence for each of the settings `names` that kernels of some of the runs do not have yet.
@@ -101,40 +44,8 @@ mod tests {
     use crate::scenario::{Scenario, load_machine};
     use std::collections::BTreeMap;
 
-    #[test]
-    fn no_subsystem_is_there_twice_and_each_has_settings() {
-        for (at, heeded) in HEEDED.iter().enumerate() {
-            let subsystem = heeded.subsystem;
-            assert!(HEEDED[at + 1..].iter().all(|other| other.subsystem != subsystem), "{subsystem:?}");
-            assert!(SETTINGS.iter().any(|setting| setting.acts_on == subsystem), "{subsystem:?}");
-        }
-    }
-
-    #[test]
-    fn examples_heed_what_they_are_examples_of() {
-        for heeded in HEEDED {
-            let kind = Scenario::load(heeded.example).unwrap().workload.kind();
-            assert!(heeded.kinds.contains(&kind), "{}, {kind}", heeded.subsystem.name());
-            assert!(
-                heeded.kinds.iter().all(|kind| Workload::KINDS.contains(kind)),
-                "{}",
-                heeded.subsystem.name()
-            );
-        }
-    }
-
     fn of(scenario: &str, setting: &str) -> Option<String> {
         why_not_applicable(setting, &Scenario::load(scenario).unwrap().workload)
-    }
-
-    #[test]
-    fn a_setting_of_address_spaces_means_nothing_without_any() {
-        assert_eq!(of("speedometer", "transparent_hugepage/enabled"), None);
-        // 7.2 allocates lists of folios to be split whenever it uses large folios.
-        assert_eq!(of("speedometer", "failslab/nth"), None);
-        assert_eq!(of("kbuild", "vm.min_free_kbytes"), None);
-        assert_eq!(of("kbuild", "transparent_hugepage/enabled"), None);
-        assert_eq!(of("crowded-host", "vm.compaction_proactiveness"), None);
     }
 
     #[test]
@@ -162,6 +73,7 @@ mod tests {
     fn a_host_without_files_writes_none() {
         assert!(of("numa01", "vm.dirty_ratio").unwrap().contains("no program of this host has files"));
         assert_eq!(of("burst-writer", "vm.dirty_ratio"), None);
+        assert!(SETTINGS.iter().all(|setting| of("burst-writer", setting.name).is_none()));
         assert_eq!(of("numa01", "vm.swappiness"), None);
     }
 }

@@ -21,7 +21,6 @@ use crate::scenario::ScenarioError;
 use crate::statistics::Change;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::Workload;
 use sim::metric::{LOCAL_ACCESSES, Metric, SCORE, SYSTEM_TIME};
 use workload::keys::TIMES;
 use workload::tasks::ProgramSpec;
@@ -137,10 +136,9 @@ impl Arm {
         experiment.machine.topology.cores_per_socket = cpus;
         experiment.machine.topology.threads_per_core = 1;
         experiment.scenario.name = self.name();
-        if let Workload::Host(host) = &mut experiment.scenario.workload {
-            host.milliseconds = self.seconds * 1000;
-            host.programs[0].program = self.sharing.program(self.threads);
-        }
+        let host = &mut experiment.scenario.workload;
+        host.milliseconds = self.seconds * 1000;
+        host.programs[0].program = self.sharing.program(self.threads);
         Ok(experiment)
     }
 }

@@ -24,7 +24,6 @@ use mm::series::RELEASES;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Workload;
-use sim::host::HostPrograms;
 use sim::metric::{Better, Metric, SYSTEM_TIME};
 use std::collections::BTreeMap;
 use workload::tasks::ProgramSpec;
@@ -124,7 +123,7 @@ pub struct Demand {
     pub what: &'static str,
     scenario: &'static str,
     /// Gives the scenario that size.
-    resize: fn(&mut HostPrograms),
+    resize: fn(&mut Workload),
 }
 
 /// All demand of the study.
@@ -182,12 +181,12 @@ pub const DEMANDS: [Demand; 7] = [
 ];
 
 /// Sets the milliseconds of warming up and of measuring.
-fn take(host: &mut HostPrograms, warm: u64, measured: u64) {
+fn take(host: &mut Workload, warm: u64, measured: u64) {
     (host.warm_milliseconds, host.milliseconds) = (warm, measured);
 }
 
 /// Sets `memory.max` of all cgroups.
-fn limit(host: &mut HostPrograms, mib: u64) {
+fn limit(host: &mut Workload, mib: u64) {
     host.cgroups.iter_mut().for_each(|cgroup| cgroup.max_mib = Some(mib));
 }
 
@@ -213,9 +212,8 @@ impl Demand {
     pub fn experiments(&self, seeds: Option<u32>) -> Result<Vec<Experiment>, ScenarioError> {
         let mut template = Experiment::of(self.scenario, seeds)?;
         template.scenario.name = format!("study-reclaim-{}", self.name);
-        if let Workload::Host(host) = &mut template.scenario.workload {
-            (self.resize)(host);
-        }
+        let host = &mut template.scenario.workload;
+        (self.resize)(host);
         let of_releases = releases()
             .into_iter()
             .flat_map(|release| [ALL_BITS, CLASSIC].map(|bits| Kernel::new(release, bits)));

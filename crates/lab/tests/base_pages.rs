@@ -9,6 +9,7 @@ use sim::Run;
 use sim::metric::{self, Metric};
 use sim::outcome::Outcome;
 use std::collections::BTreeMap;
+use workload::tasks::ProgramSpec;
 
 const MACHINES: [&str; 3] = ["ampere-altra", "ampere-altra-16k", "ampere-altra-64k"];
 
@@ -142,14 +143,17 @@ fn files_come_in_pages_of_the_machine() {
 #[test]
 fn a_system_that_runs_for_long_has_folios_of_the_preferred_bytes() {
     let mut run = run_on("equilibrium", "folios-v2", &load_machine("ampere-altra-16k").unwrap());
-    if let sim::Workload::LongRunning(spec) = &mut run.workload {
-        (spec.memory_mib, spec.turnovers) = (256, 3);
-    }
+    let ProgramSpec::MapUnmap(spec) = &mut run.workload.programs[0].program else { panic!("no areas") };
+    spec.turnovers = 3;
     let outcome = sim::run(&run).unwrap();
     assert!(outcome.get(metric::PREFERRED_FOLIOS).unwrap() > 0.0, "folios of 64 KiB");
     run.machine = load_machine("ampere-altra-64k").unwrap();
     let refused = sim::run(&run).unwrap_err().to_string();
-    assert!(refused.contains("workload.order = 4") && refused.contains("64 KiB"), "{refused}");
+    assert!(
+        refused.contains("workload.programs[0].program.preferred_kib = 64")
+            && refused.contains("pages have 64 KiB"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use lab::scenario::{Scenario, load_machine};
 use mm::Event;
+use sim::Run;
 use sim::metric::{self, Metric};
 use sim::outcome::Outcome;
-use sim::{Run, Workload};
 use workload::mappings;
 use workload::recorded_mappings::RecordedMappings;
 use workload::tasks::ProgramSpec;
@@ -18,7 +18,7 @@ fn redis(variant: &str) -> Run {
 
 /// The recorded program of a run.
 fn recorded(run: &mut Run) -> &mut RecordedMappings {
-    let Workload::Host(host) = &mut run.workload else { panic!("a host") };
+    let host = &mut run.workload;
     let ProgramSpec::RecordedMappings(recorded) = &mut host.programs[0].program else { panic!("recorded") };
     recorded
 }
@@ -146,7 +146,7 @@ fn a_seed_replays_the_recording_of_its_place() {
 fn built_in_scenarios_have_as_many_seeds_as_recordings() {
     for name in Scenario::names() {
         let scenario = Scenario::load(name).unwrap();
-        let Workload::Host(host) = &scenario.workload else { continue };
+        let host = &scenario.workload;
         let recordings = host.programs.iter().map(|program| program.program.recordings());
         let Some(1..) = recordings.collect::<Option<Vec<_>>>().map(|all| all.len()) else { continue };
         let machine = load_machine(&scenario.machine).unwrap();

@@ -6,10 +6,10 @@ use lab::scenario::{Scenario, load_machine};
 use machine::storage::DeviceFigures;
 use mm::Event;
 use paging_scenario::cgroup;
+use sim::metric;
 use sim::outcome::Outcome;
 use sim::run;
 use sim::run_event::RunEvent;
-use sim::{Workload, metric};
 use std::collections::BTreeMap;
 use workload::demand::groups::AccessGroups;
 use workload::tasks::ProgramSpec;
@@ -265,9 +265,8 @@ fn sysbench_counts_sixteen_queries_a_transaction_and_others_none() {
     let scenario = Scenario::load("mysql-readonly").unwrap();
     let machine = load_machine(&scenario.machine).unwrap();
     let mut short = scenario.run("mglru-6.5", 1, &machine, &BTreeMap::new()).unwrap();
-    if let Workload::Host(host) = &mut short.workload {
-        (host.warm_milliseconds, host.milliseconds) = (0, 50);
-    }
+    let host = &mut short.workload;
+    (host.warm_milliseconds, host.milliseconds) = (0, 50);
     let outcome = run(&short).unwrap();
     let (queries, score) = (outcome.get(metric::QUERY_RATE).unwrap(), outcome.get(metric::SCORE).unwrap());
     assert!(score > 0.0 && (queries / score - 16.0).abs() < 1e-9, "{queries} queries, {score} transactions");
@@ -316,9 +315,8 @@ fn a_transaction_does_not_begin_before_its_thread() {
         let scenario = paging_scenario::scenario("epyc-7k62-32g", workload, &[("", &group)]);
         let machine = load_machine("epyc-7k62-32g").unwrap();
         let mut run_of = scenario.run("6.18", 1, &machine, &BTreeMap::new()).unwrap();
-        if let Workload::Host(host) = &mut run_of.workload {
-            host.warm_milliseconds = 5000;
-        }
+        let host = &mut run_of.workload;
+        host.warm_milliseconds = 5000;
         run(&run_of).unwrap()
     };
     let seconds = |outcome: &Outcome| outcome.get(metric::TRANSACTION_TIME).unwrap() / 1e6;
@@ -396,14 +394,11 @@ fn writes_beside_a_heavy_writer<const N: usize>(variant: &str, seconds: [u64; N]
         let programs = [("heavy", &*heavy), ("light", &*light)];
         let scenario = paging_scenario::scenario("epyc-7k62-vm", &workload, &programs);
         let mut run_of = scenario.run(variant, 1, &machine, &settings).unwrap();
-        if let Workload::Host(host) = &mut run_of.workload {
-            host.warm_milliseconds = 60_000;
-            for (program, nanoseconds) in host.programs.iter_mut().zip([2000.0, 8e6]) {
-                let ProgramSpec::Groups(AccessGroups { groups }) = &mut program.program else {
-                    panic!("groups")
-                };
-                groups[0].compute_ns.value = nanoseconds;
-            }
+        let host = &mut run_of.workload;
+        host.warm_milliseconds = 60_000;
+        for (program, nanoseconds) in host.programs.iter_mut().zip([2000.0, 8e6]) {
+            let ProgramSpec::Groups(AccessGroups { groups }) = &mut program.program else { panic!("groups") };
+            groups[0].compute_ns.value = nanoseconds;
         }
         run(&run_of).unwrap().get(metric::TRANSACTIONS).unwrap()
     })

@@ -20,11 +20,32 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::num::NonZeroU32;
+use std::sync::LazyLock;
+use tempfile::NamedTempFile;
+use workload::trace::{Event as Traced, Metadata, Operation, TraceWriter};
 
 /// Steps of CPUs between two checks of the invariants.
 const VALIDATE_EVERY: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 /// The machine whose costs and devices random machines have.
 const MACHINE: &str = include_str!("../../../machines/host-2s-224.toml");
+
+/// A trace of one CPU: blocks of all orders up to 64 KiB, each freed in the end, and some that were there before.
+static TRACE: LazyLock<NamedTempFile> = LazyLock::new(|| {
+    let file = NamedTempFile::new().unwrap();
+    let mut writer = TraceWriter::create(file.path()).unwrap();
+    for number in 0..4000u32 {
+        let (time, order) = (u64::from(number) * 700, (number % 5) as u8);
+        let operation = [Operation::Alloc, Operation::Free][(number / 500 % 2) as usize];
+        let migratetype = (number % 3) as i8;
+        let event = Traced { time, pfn: number % 500, order, migratetype, task: 1, ..Traced::of(operation) };
+        writer.push(Traced { argument: number % 2, operation: Operation::Switch, ..event }).unwrap();
+        writer.push(event).unwrap();
+    }
+    let event = Traced { time: 4000 * 700, pfn: 9999, ..Traced::of(Operation::Free) };
+    writer.push(event).unwrap();
+    writer.finish(Metadata::default()).unwrap();
+    file
+});
 
 /// Settings and values of them.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -298,7 +319,27 @@ fn program_keys() -> impl Strategy<Value = String> {
             )
         },
     );
+    let class = (1..4u64, 0..40u64, 1..20u64, any::<bool>()).prop_map(|(least, more, life, aligned)| {
+        let most = least + more;
+        format!("{{ least = {least}, most = {most}, weight = 1.0, life = {life}.0, aligned = {aligned} }}")
+    });
+    let areas = (1..4u32, 4..60u64, 1..6u64, prop::collection::vec(class, 1..4), any::<bool>(), 0..4u64).prop_map(
+        |(tasks, mib, turnovers, classes, is_size, extra)| {
+            let (classes, counted) = (classes.join(", "), if is_size { "size" } else { "resident" });
+            format!(
+                "kind = \"map-unmap\", tasks = {tasks}, mib = {mib}, counted = \"{counted}\", turnovers = {turnovers}, \
+                 areas = [{classes}], partly_touched = 0.{extra}, unmovable_mib = {extra}, file_mib = {}, preferred_kib = 64",
+                8 * extra
+            )
+        },
+    );
+    let trace = Just(()).prop_map(|()| {
+        let trace = TRACE.path().display();
+        format!("kind = \"page-trace\", trace = \"{trace}\", copies = 1, stagger_us = 0")
+    });
     let background = prop_oneof![
+        areas,
+        trace,
         (0..200u64)
             .prop_map(|milliseconds| format!("kind = \"kernel-thread\", milliseconds = {milliseconds}")),
         (0..5000u64).prop_map(|pages| format!("kind = \"touch-once\", pages = {pages}")),
@@ -332,7 +373,8 @@ fn program() -> impl Strategy<Value = Program> {
                 begins_on_cpu,
                 mems_allowed,
                 // A recording has addresses of its own.
-                layout: layout.filter(|_| !keys.contains("recorded-mappings")),
+                layout: layout
+                    .filter(|_| !keys.contains("recorded-mappings") && !keys.contains("page-trace")),
                 compressed,
                 copies,
                 start,
@@ -422,7 +464,7 @@ fn machine(nodes: usize, cores: usize, mib_per_node: u64) -> Profile {
 /// The run of a scenario's only variant.
 fn run_of(scenario: &str, machine: &Profile, seed: u64) -> Run {
     let scenario = Scenario::parse("random", scenario).unwrap();
-    let sim::Workload::Host(host) = &scenario.workload else { unreachable!("a host") };
+    let host = &scenario.workload;
     // Where all programs were recorded, a seed is a recording, and these have one each.
     let recorded = host.programs.iter().all(|program| program.program.recordings().is_some());
     let seed = if recorded && !host.programs.is_empty() { 1 } else { seed };

@@ -94,12 +94,11 @@ fn page() -> String {
     );
     text += "## Metrics\n\n\
              What runs report and comparisons compare. No run has a value out of the bounds. A change of a metric on a linear \
-             scale is told as a difference, else in per cent. Runs of the kinds of workloads in the last column have it, some of \
-             them only with certain keys. Where several programs run on one machine, each of them, the operator (`[events]`) and what the \
+             scale is told as a difference, else in per cent. Some are there only with certain keys of programs. Where several programs run on one machine, each of them, the operator (`[events]`) and what the \
              kernel does for all (`[kswapd]`, `[kcompactd]`, `[khugepaged]`, `[writeback]`, `[interrupts]`) has those with `@PROGRAM`: `transaction_p99@database`. Declared in `crates/sim/src/metric.rs`.\n\n";
     table(
         &mut text,
-        ["name", "meaning", "kind", "bounds", "unit", "scale", "better", "workloads"],
+        ["name", "meaning", "kind", "bounds", "unit", "scale", "better"],
         sim::metric::Metric::listed().map(|metric| {
             [
                 code(metric.name),
@@ -109,7 +108,6 @@ fn page() -> String {
                 metric.unit.into(),
                 metric.scale.name().into(),
                 metric.better.name().into(),
-                metric.workloads.join(", "),
             ]
         }),
     );

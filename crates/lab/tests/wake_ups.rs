@@ -1,7 +1,6 @@
 //! Who is woken does not wait for what another CPU is in the middle of.
 
 use lab::scenario::{Scenario, load_machine};
-use sim::Workload;
 use std::collections::BTreeMap;
 
 /// Programs that free hundreds of megabytes at once and start anew, beside a service whose threads sleep on CPUs nearby. Most CPUs are
@@ -9,7 +8,7 @@ use std::collections::BTreeMap;
 #[test]
 fn a_thread_that_is_woken_runs_on_an_idle_cpu() {
     let mut scenario = Scenario::load("crowded-host").unwrap();
-    let Workload::Host(host) = &mut scenario.workload else { panic!("a host") };
+    let host = &mut scenario.workload;
     host.programs.retain(|program| ["service", "java"].contains(&program.name.as_str()));
     host.events.clear();
     (host.held_mib, host.milliseconds) = (0, 6000);

@@ -52,7 +52,7 @@
 use crate::blocks::BlockCosts;
 use crate::costs::{Costs, NumaCosts, PagingCosts};
 use crate::links::{Link, LinkFigures, MemoryFigures, MemoryOf};
-use crate::memblock::Memblock;
+use crate::memblock::{FOUR_GIB_MIB, Layout, Memblock};
 use crate::page_size::PageSize;
 use crate::storage::{Device, DeviceFigures};
 use crate::time::Time;
@@ -739,6 +739,18 @@ impl Profile {
     /// A new block device of this name, if the machine has one.
     pub fn device(&self, name: &str) -> Option<Device> {
         self.devices.get(name).map(DeviceFigures::device)
+    }
+
+    /// The machine as its kernel sees it with `mem=` on the command line: without the memory beyond so many MiB. On a PC that is an
+    /// address (`parse_memopt` in arch/x86/kernel/e820.c), on arm64 a size (`memblock_mem_limit_remove_map`).
+    pub fn limited_to(&self, mib: u64) -> Profile {
+        let mut limited = self.clone();
+        let reached = match self.memblock.layout {
+            Layout::Pc => mib.min(self.memblock.below_4g_mib) + mib.saturating_sub(FOUR_GIB_MIB),
+            Layout::Arm64 => mib,
+        };
+        limited.topology.memory_mib_per_node = self.topology.memory_mib_per_node.min(reached);
+        limited
     }
 
     /// The topology, for a simulation.

@@ -482,6 +482,21 @@ pub fn module_of(name: &str) -> Option<(&str, &str)> {
     name.split_once('.').filter(|(module, _)| ["zswap", "damon_reclaim"].contains(module))
 }
 
+/// Parameters of the kernel's command line: as settings they are there at boot, and no file of a running kernel changes them.
+const OF_COMMAND_LINE: [&str; 6] = [
+    "mem",
+    "thp_anon",
+    "flexthp_unhinted_max",
+    "hugepage_alloc_threads",
+    "hugepages-2048kB/boot",
+    "hugepages-1048576kB/boot",
+];
+
+/// Whether a setting is a parameter of the kernel's command line.
+pub fn is_of_command_line(name: &str) -> bool {
+    OF_COMMAND_LINE.contains(&name)
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SettingError {
@@ -503,6 +518,14 @@ pub enum SettingError {
     #[error("{name}: permission denied (EACCES): it can be read only")]
     ReadOnly {
         /// The file.
+        name: String,
+    },
+    /// It is a parameter of the kernel's command line.
+    #[error(
+        "{name}: no such file (ENOENT): it is of the kernel's command line, so it is given with --set or under [settings]"
+    )]
+    OfCommandLine {
+        /// The parameter.
         name: String,
     },
     /// Only later kernels have it.
@@ -683,8 +706,9 @@ mod tests {
                 }
                 values.retain(|value| value != "computed");
                 for value in values {
-                    let is_writable = !(NOT_IN_FORCE.contains(&name) && value == "0") && name != "thp_anon";
-                    assert_eq!(settings.set(name, &value).is_ok(), is_writable, "{name}={value}");
+                    let is_text = ["thp_anon", "mem"].contains(&name);
+                    let is_refused = is_text || NOT_IN_FORCE.contains(&name) && value == "0";
+                    assert_eq!(settings.set(name, &value).is_err(), is_refused, "{name}={value}");
                     let read = setting.value(&settings).unwrap_or_default();
                     let is_rounded = [
                         // Any number but 0 switches it on; two pages count as one.

@@ -14,7 +14,7 @@ use crate::allocator::compaction::CompactNodes;
 use crate::hugetlb::write::{PoolFile, PoolWrite, WriteOutcome};
 use crate::kernel::{Kernel, MemoryManager};
 use crate::page_cache::drop_caches::{self, DropCaches};
-use crate::sysctl::{SettingError, most_like_file};
+use crate::sysctl::{SettingError, is_of_command_line, most_like_file};
 use machine::Node;
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -157,6 +157,9 @@ impl Kernel<'_> {
 
 impl MemoryManager {
     fn written_file<'a>(&self, file: &'a str, value: &str) -> Result<File<'a>, WriteError> {
+        if is_of_command_line(file) {
+            return Err(SettingError::OfCommandLine { name: file.into() }.into());
+        }
         if let Some((pool, count)) = self.find_pool_file(file, value)? {
             return Ok(File::Pool(pool, count));
         }

@@ -177,6 +177,10 @@ fn values_that_are_refused() {
         assert!(matches!(refused, Err(WriteError::Invalid { .. })), "{file} = {value}: {refused:?}");
         assert_eq!(host.mm.check_write(file, value).err(), refused.err());
     }
+    for parameter in ["mem", "thp_anon", "hugepages-2048kB/boot", "hugepage_alloc_threads"] {
+        let refused = host.mm.check_write(parameter, "1").unwrap_err().to_string();
+        assert!(refused.contains("it is of the kernel's command line"), "{refused}");
+    }
     let missing = host.mm.check_write("node2/compact", "1").unwrap_err().to_string();
     assert_eq!(missing, "node2/compact: no such file or directory (ENOENT): the machine has node0 to node1");
 }

@@ -12,7 +12,7 @@ use crate::random::{Stream, stream};
 use crate::system::{System, Validation};
 use machine::timeline::Window;
 use machine::{Cpu, PageSize, Profile, WrongValue};
-use mm::memory_map::{MemoryRange, booted_memory};
+use mm::memory_map::booted_memory;
 use mm::{Decisions, Features, Settings};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -51,14 +51,13 @@ pub fn default_settings(machine: &Profile) -> Settings {
 impl Boot<'_> {
     /// Boots the system.
     pub(crate) fn system(&self) -> Result<System, RunError> {
-        self.system_with(&booted_memory(self.machine))
-    }
-
-    /// Like [`system`](Self::system), for a machine with this memory.
-    pub(crate) fn system_with(&self, memory: &[MemoryRange]) -> Result<System, RunError> {
         let settings = self.checked_settings()?;
+        let memory = match settings.mem {
+            None => booted_memory(self.machine),
+            Some(bytes) => booted_memory(&self.machine.limited_to(bytes >> 20)),
+        };
         let noise = self.stream(Stream::SectionSpread, 0);
-        let mut system = System::new(self.machine, memory, (self.features, self.decisions), settings, noise);
+        let mut system = System::new(self.machine, &memory, (self.features, self.decisions), settings, noise);
         system.progress = self.progress.clone();
         system.validation = self.validate_every.map(Validation::every);
         system.noted = self.timeline;

@@ -18,12 +18,6 @@ pub enum RunError {
     /// The workload is invalid or does not fit the machine.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// The recorded processes cannot be read.
-    #[error("{0}")]
-    Profile(String),
-    /// The recorded trace cannot be read or replayed.
-    #[error("{0}")]
-    Trace(String),
     /// The workload's demand for memory is invalid.
     #[error(transparent)]
     Demand(WrongValue),

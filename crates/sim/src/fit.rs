@@ -4,85 +4,27 @@
 //! keys or the machine, and are made before the first run: processes that need more memory than there is,
 //! more threads than the twin supports, a measured time too short to count anything.
 
+use crate::Run;
+use crate::boot::default_settings;
 use crate::error::Misfit;
-use crate::host::{HostProgram, HostPrograms};
-use crate::long_running::LongRunning;
-use crate::{Run, Workload};
+use crate::host::{HostProgram, Workload};
 use machine::storage::DeviceFigures;
 use machine::{PageSize, Profile, WrongValue};
-use workload::keys::{MICROSECONDS, THREADS, Value};
+use mm::huge_memory::settings::ThpSettings;
+use workload::keys::{THREADS, Value};
+use workload::map_unmap::MapUnmap;
 use workload::page_faults::PageFaults;
 use workload::service::Service;
 use workload::tasks::ProgramSpec;
 use workload::threads::ProgramSpec as ThreadsSpec;
-
-impl Workload {
-    /// Checks keys against each other. The keys in errors are below `workload`.
-    pub fn check(&self) -> Result<(), WrongValue> {
-        let wrong = |key: &str, value: String, expected: &str| {
-            Err(WrongValue::new(key, value, expected).within("workload"))
-        };
-        match self {
-            Workload::Replay(w)
-                if w.stagger_us.saturating_mul(w.copies as u64) as f64 > MICROSECONDS.most =>
-            {
-                wrong(
-                    "stagger_us",
-                    format!("{} for each of {} copies", w.stagger_us, w.copies),
-                    &format!("at most {} us for all copies together", MICROSECONDS.most),
-                )
-            }
-            Workload::Host(w) => w.check().map_err(|wrong| wrong.within("workload")),
-            Workload::LongRunning(w) => w.check().map_err(|wrong| wrong.within("workload")),
-            Workload::Replay(_) => Ok(()),
-        }
-    }
-}
-
-impl LongRunning {
-    fn check(&self) -> Result<(), WrongValue> {
-        let refuse =
-            |key: String, value: String, expected: String| Err(WrongValue::new(key, value, expected));
-        if self.areas.is_empty() {
-            return refuse("areas".into(), "[]".into(), "at least one kind".into());
-        }
-        if self.areas.iter().all(|class| class.weight == 0.0) {
-            return refuse("areas[0].weight".into(), "0".into(), "more than 0 for one kind at least".into());
-        }
-        let target = (PageSize::Kib4.pages_of_mib(self.memory_mib) as f64 * self.occupancy / 100.0) as u64;
-        for (number, class) in self.areas.iter().enumerate() {
-            let of = |key: &str| format!("areas[{number}].{key}");
-            if class.least > class.most {
-                return refuse(
-                    of("least"),
-                    class.least.to_string(),
-                    format!("no more than most = {}", class.most),
-                );
-            }
-            if class.most > target {
-                let expected = format!(
-                    "no more than the {target} pages that areas take together (occupancy of memory_mib)"
-                );
-                return refuse(of("most"), class.most.to_string(), expected);
-            }
-        }
-        Ok(())
-    }
-}
 
 /// An error for a key of the workload.
 fn misfit(key: &str, value: impl ToString, expected: String) -> Result<(), Misfit> {
     Err(Misfit::OutOfRange(WrongValue::new(key, value, expected).within("workload")))
 }
 
-/// Whether the workload runs with any base page size: its demand is in bytes, or in pages that are converted.
-fn has_any_page_size(workload: &Workload) -> bool {
-    match workload {
-        Workload::LongRunning(_) => true,
-        Workload::Host(host) => host.has_any_page_size(),
-        _ => false,
-    }
-}
+/// MiB that a kernel needs at least besides itself.
+const LEAST_FREE_MIB: u64 = 28;
 
 impl Run {
     /// Checks that numbers are within their bounds, and that the workload fits the machine's size and page
@@ -90,22 +32,51 @@ impl Run {
     pub fn check_fit(&self) -> Result<(), Misfit> {
         self.workload.check_bounds("workload").map_err(Misfit::OutOfRange)?;
         let (machine, page_size) = (&self.machine, self.machine.page_size);
-        if page_size != PageSize::Kib4 && !has_any_page_size(&self.workload) {
+        if page_size != PageSize::Kib4 && !self.workload.has_any_page_size() {
             let value = format!("{}, page_size_kib = {}", machine.name, page_size.kib());
             let expected =
                 "a machine with pages of 4 KiB, in which this kind of workload was recorded or counts";
             return Err(Misfit::OutOfRange(WrongValue::new("machine", value, expected)));
         }
-        match &self.workload {
-            Workload::Host(w) => {
-                w.check_fit(machine).and_then(|()| self.check_seed(w)).and_then(|()| self.check_zswap(w))
-            }
-            Workload::Replay(_) | Workload::LongRunning(_) => Ok(()),
+        self.workload.check_fit(machine)?;
+        self.check_seed()?;
+        self.check_mem()?;
+        self.check_zswap()
+    }
+
+    /// Checks that `mem=` can limit the machine's memory, and leaves enough.
+    fn check_mem(&self) -> Result<(), Misfit> {
+        let Some(value) = self.settings.get("mem") else { return Ok(()) };
+        let mut settings = default_settings(&self.machine);
+        // What is no size is for the kernel to refuse.
+        let Some(mib) = settings.set("mem", value).ok().and(settings.mem).map(|bytes| bytes >> 20) else {
+            return Ok(());
+        };
+        let wrong = |expected| Err(Misfit::OutOfRange(WrongValue::new("settings.mem", value, expected)));
+        let (machine, kernel) = (&self.machine, self.machine.memblock.kernel_mib);
+        if machine.topology.nodes > 1 {
+            return wrong(format!(
+                "a machine of one node, and machine {} has {}; leave it out, or name another with --machine, such as i7-9700",
+                machine.name, machine.topology.nodes
+            ));
+        }
+        if !machine.memblock.zones.is_empty() {
+            return wrong(format!(
+                "a machine whose zones are computed, and those of machine {} are recorded ([memblock] zones); leave it out",
+                machine.name
+            ));
+        }
+        match kernel + LEAST_FREE_MIB {
+            least if mib < least => wrong(format!(
+                "at least {least}M, of which the kernel itself takes {kernel}M; a size without a letter is in bytes"
+            )),
+            _ => Ok(()),
         }
     }
 
     /// Checks that there is swap to compress, and that the machine says what that takes, where zswap is on or is switched on.
-    fn check_zswap(&self, host: &HostPrograms) -> Result<(), Misfit> {
+    fn check_zswap(&self) -> Result<(), Misfit> {
+        let host = &self.workload;
         let name = "zswap.enabled";
         let set = self.settings.get(name).map(|value| (format!("settings.{name}"), value.as_str()));
         let written = host.events.iter().enumerate().filter_map(|(at, event)| {
@@ -131,8 +102,8 @@ impl Run {
     }
 
     /// Checks that the seed has a recording, where it selects nothing else.
-    fn check_seed(&self, host: &HostPrograms) -> Result<(), Misfit> {
-        let Some(recordings) = host.recordings() else { return Ok(()) };
+    fn check_seed(&self) -> Result<(), Misfit> {
+        let Some(recordings) = self.workload.recordings() else { return Ok(()) };
         if (1..=recordings as u64).contains(&self.seed) {
             return Ok(());
         }
@@ -178,7 +149,7 @@ fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
     misfit(key, format!("{mib} MiB"), expected)
 }
 
-fn check_devices(machine: &Profile, host: &HostPrograms) -> Result<(), Misfit> {
+fn check_devices(machine: &Profile, host: &Workload) -> Result<(), Misfit> {
     let is_missing = |name: &&String| !machine.devices.contains_key(*name);
     if let Some(missing) = host.files.iter().chain(&host.swap).find(is_missing) {
         let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
@@ -189,7 +160,7 @@ fn check_devices(machine: &Profile, host: &HostPrograms) -> Result<(), Misfit> {
     check_memory(machine, "held_mib", host.held_mib)
 }
 
-impl HostPrograms {
+impl Workload {
     pub(crate) fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
         check_devices(machine, self)?;
         for (at, program) in self.programs.iter().enumerate() {
@@ -222,6 +193,9 @@ impl HostProgram {
                 let keys = of("program.threads, workload.") + &of("program.pages");
                 check_memory(machine, &keys, u64::from(*threads) * u64::from(*pages) / 256)?;
             }
+            ProgramSpec::MapUnmap(MapUnmap { preferred_kib, .. }) => {
+                check_folio_size(machine, &of("program.preferred_kib"), *preferred_kib)?;
+            }
             ProgramSpec::PageFaults(PageFaults { tasks, first_cpu, .. }) => {
                 check_stays(machine, place, *first_cpu, ("tasks", *tasks))?;
             }
@@ -230,6 +204,21 @@ impl HostProgram {
         match self.program.threads() {
             Some(threads) => check_threads(machine, &of("program"), &threads),
             None => Ok(()),
+        }
+    }
+}
+
+/// Checks that anonymous memory has folios of so many KiB.
+fn check_folio_size(machine: &Profile, key: &str, kib: u64) -> Result<(), Misfit> {
+    match ThpSettings::new(machine.page_size).order_of(kib << 10) {
+        Some(_) => Ok(()),
+        None => {
+            let expected = format!(
+                "a size that folios of anonymous memory have on machine {}, whose pages have {} KiB",
+                machine.name,
+                machine.page_size.kib()
+            );
+            misfit(key, kib, expected)
         }
     }
 }

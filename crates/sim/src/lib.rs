@@ -19,7 +19,6 @@ mod flushers;
 mod held_pages;
 pub mod host;
 mod kernel_choice;
-pub mod long_running;
 mod mapping;
 mod memory_access;
 pub mod metric;
@@ -30,7 +29,7 @@ pub mod progress;
 mod random;
 pub mod readahead;
 mod recorded_space;
-pub mod replay;
+pub mod recorded_timeline;
 mod run;
 pub mod run_event;
 mod sched;
@@ -46,8 +45,9 @@ use std::num::NonZeroU32;
 
 pub use boot::Boot;
 pub use error::{Misfit, RunError};
+pub use host::Workload;
 pub use kernel_choice::{KernelChoice, KernelError, name_and_features};
-pub use run::{Run, TreeKernel, Workload};
+pub use run::{Run, TreeKernel};
 pub use system::{Program, Step, System};
 
 /// Makes a run without reporting its progress.
@@ -86,11 +86,7 @@ pub fn run_deciding(run: &Run, decisions: Decisions, progress: &RunProgress) -> 
 
 /// Makes a run that has been checked.
 fn run_booted(boot: &Boot, run: &Run) -> Result<Outcome, RunError> {
-    match &run.workload {
-        Workload::Replay(spec) => replay::run(boot, spec),
-        Workload::LongRunning(spec) => long_running::run(boot, spec),
-        Workload::Host(spec) => host::run(boot, spec),
-    }
+    host::run(boot, &run.workload)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //!   map             ├─ earlier ─┤├─ pages ─┤              the kernel merges adjacent VMAs
 //!   map_behind      ├─ earlier ─┤   room   ├─ pages ─┤
 //!   map_apart       the same with a page table's range as room
+//!   map_near        ├─ earlier ─┤ gap ├─ pages ─┤                      in the page table of what is before it, if that has room
 //! ```
 
 use crate::System;
@@ -35,6 +36,27 @@ pub(crate) fn map_behind(system: &mut System, mm: MmId, room: u64, pages: u64) -
     let Range { start, end } = map(system, mm, room + pages);
     system.mm.enter(&mut system.machine, Cpu(0)).munmap(mm, start..start + room);
     start + room..end
+}
+
+/// Maps an area `gap` pages behind all others, or at the next multiple of `alignment` behind that.
+pub(crate) fn map_near(
+    system: &mut System,
+    cpu: Cpu,
+    mm: MmId,
+    (gap, alignment, pages): (u64, u64, u64),
+) -> Range<Vpn> {
+    let end = system.mm.parts.address_spaces.mm(mm).vmas.end().max(SPAN);
+    let start = (end + gap).next_multiple_of(alignment);
+    let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
+    system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, pages, backing, flags);
+    start..start + pages
+}
+
+/// Unmaps an area.
+pub(crate) fn unmap(system: &mut System, cpu: Cpu, mm: MmId, area: Range<Vpn>) {
+    let unmapped = system.mm.enter(&mut system.machine, cpu).munmap(mm, area);
+    let cost = unmapped.cost(&system.machine.costs);
+    system.machine.work(cpu, Category::PageFree, cost);
 }
 
 /// Maps an area anew at the same address, without pages (`mmap(MAP_FIXED)`).

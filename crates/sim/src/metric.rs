@@ -121,8 +121,8 @@ pub struct Metric {
     pub scale: Scale,
     /// Which way is better.
     pub better: Better,
-    /// The kinds of workloads whose runs have it, some of them only with certain keys; none if only published tables do.
-    pub workloads: &'static [&'static str],
+    /// Whether only published tables have it. Others are of runs, some of them only with certain keys.
+    pub only_published: bool,
     /// What it means.
     pub description: &'static str,
 }
@@ -134,7 +134,7 @@ fn scale_name<S: Serializer>(scale: &Scale, serializer: S) -> Result<S::Ok, S::E
 macro_rules! metrics {
     ($(#[doc = $all:literal])* $list:ident, $(
         $constant:ident, $name:literal, $label:literal, $kind:ident $(on $scale:ident)?, $unit:literal, $better:ident,
-        $workloads:ident, $description:literal;
+        $only_published:ident, $description:literal;
     )*) => {
         $(
             #[doc = $description]
@@ -145,7 +145,7 @@ macro_rules! metrics {
                 unit: $unit,
                 scale: Kind::$kind.scale(),
                 better: Better::$better,
-                workloads: $workloads,
+                only_published: $only_published,
                 description: $description,
             }$(.on(Scale::$scale))?;
         )*
@@ -154,186 +154,183 @@ macro_rules! metrics {
     };
 }
 
-/// Workloads that allocate and free pages on a system whose CPU time is accounted.
-const ALLOCATOR: &[&str] = &["replay", "host"];
-/// Several programs and an operator.
-const HOST: &[&str] = &["host"];
-const LONG_RUNNING: &[&str] = &["long-running"];
+/// Of runs, some of them only with certain keys.
+const RUNS: bool = false;
 /// Of published tables only: nothing in the twin has shared memory.
-const PUBLISHED: &[&str] = &[];
+const PUBLISHED: bool = true;
 
 metrics! {
     /// All metrics of whole runs, in the order of tables.
     METRICS,
-    BUILD_TIME, "build_time", "build time", Time, "s", Lower, HOST,
+    BUILD_TIME, "build_time", "build time", Time, "s", Lower, RUNS,
         "virtual time from where measuring begins to the end of the last link";
-    SCORE, "score", "score", Rate, "1/s", Higher, HOST,
+    SCORE, "score", "score", Rate, "1/s", Higher, RUNS,
         "transactions of all programs, a second of virtual time: messages received, pages touched, operations done";
-    LOCK, "lock", "spinlock share", Share, "% of cycles", Lower, ALLOCATOR,
+    LOCK, "lock", "spinlock share", Share, "% of cycles", Lower, RUNS,
         "busy CPU time spent spinning for any modelled spinlock, hand-overs included";
-    ZONE_LOCK, "zone_lock", "zone-lock share", Share, "% of cycles", Lower, ALLOCATOR,
+    ZONE_LOCK, "zone_lock", "zone-lock share", Share, "% of cycles", Lower, RUNS,
         "busy CPU time spent spinning for zone locks, hand-overs included";
-    FREE_HIGH, "free_high", "free_high drains", Count, "drains", Lower, ALLOCATOR,
+    FREE_HIGH, "free_high", "free_high drains", Count, "drains", Lower, RUNS,
         "pageset drains because of consecutive high-order frees";
-    ALLOC_ZONE, "alloc_zone", "pages from zone", Count, "pages", Lower, ALLOCATOR,
+    ALLOC_ZONE, "alloc_zone", "pages from zone", Count, "pages", Lower, RUNS,
         "base pages taken from a zone, into a pageset or directly";
-    CACHE_MISS, "cache_miss", "cache miss rate", Share, "% of references", Lower, HOST,
+    CACHE_MISS, "cache_miss", "cache miss rate", Share, "% of references", Lower, RUNS,
         "last-level cache misses among its references, page contents only";
-    PCP_MAX, "pcp_max", "in PCP, maximum", Memory, "MiB", Lower, ALLOCATOR,
+    PCP_MAX, "pcp_max", "in PCP, maximum", Memory, "MiB", Lower, RUNS,
         "memory in per-CPU pagesets at its highest";
-    PCP_END, "pcp_end", "in PCP, at the end", Memory, "MiB", Lower, ALLOCATOR,
+    PCP_END, "pcp_end", "in PCP, at the end", Memory, "MiB", Lower, RUNS,
         "memory in per-CPU pagesets at the end, decay included";
-    MEMORY_MAX, "memory_max", "memory used, maximum", Memory, "MiB", Lower, ALLOCATOR,
+    MEMORY_MAX, "memory_max", "memory used, maximum", Memory, "MiB", Lower, RUNS,
         "memory that is not in free lists at its highest";
-    ALLOC_P50, "alloc_p50", "allocation p50", Time, "ns", Lower, ALLOCATOR,
+    ALLOC_P50, "alloc_p50", "allocation p50", Time, "ns", Lower, RUNS,
         "median latency of an allocation beyond its private part";
-    ALLOC_P99, "alloc_p99", "allocation p99", Time, "ns", Lower, ALLOCATOR,
+    ALLOC_P99, "alloc_p99", "allocation p99", Time, "ns", Lower, RUNS,
         "99th percentile of the latency of an allocation beyond its private part";
-    TAKE_MEAN, "alloc_avg", "taking under lock, mean", Time, "us", Lower, ALLOCATOR,
+    TAKE_MEAN, "alloc_avg", "taking under lock, mean", Time, "us", Lower, RUNS,
         "mean time under the zone lock while blocks are taken";
-    TAKE_P99, "alloc_p99_locked", "taking under lock, p99", Time, "us", Lower, ALLOCATOR,
+    TAKE_P99, "alloc_p99_locked", "taking under lock, p99", Time, "us", Lower, RUNS,
         "99th percentile of the time under the zone lock while blocks are taken";
-    PUT_MEAN, "free_avg", "freeing under lock, mean", Time, "us", Lower, ALLOCATOR,
+    PUT_MEAN, "free_avg", "freeing under lock, mean", Time, "us", Lower, RUNS,
         "mean time under the zone lock while blocks are put back";
-    PUT_P99, "free_p99_locked", "freeing under lock, p99", Time, "us", Lower, ALLOCATOR,
+    PUT_P99, "free_p99_locked", "freeing under lock, p99", Time, "us", Lower, RUNS,
         "99th percentile of the time under the zone lock while blocks are put back";
-    GROW_TIME, "grow_time", "growing pools", Time, "s", Lower, HOST,
+    GROW_TIME, "grow_time", "growing pools", Time, "s", Lower, RUNS,
         "virtual time of the writes that raised a pool of huge pages";
-    SHRINK_TIME, "shrink_time", "shrinking pools", Time, "s", Lower, HOST,
+    SHRINK_TIME, "shrink_time", "shrinking pools", Time, "s", Lower, RUNS,
         "virtual time of the writes that lowered a pool of huge pages";
-    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", Time, "s", Lower, HOST,
+    POOL_BOOT_TIME, "pool_boot_time", "filling pools at boot", Time, "s", Lower, RUNS,
         "virtual time in which boot filled pools of huge pages";
-    DEMOTE_TIME, "demote_time", "demoting huge pages", Time, "s", Lower, HOST,
+    DEMOTE_TIME, "demote_time", "demoting huge pages", Time, "s", Lower, RUNS,
         "virtual time of the writes that demoted huge pages to smaller ones";
-    PAGES_REACHED, "pages_reached", "pages reached", Count, "pages", Higher, HOST,
+    PAGES_REACHED, "pages_reached", "pages reached", Count, "pages", Higher, RUNS,
         "what the pool had after the last write that raised it";
-    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", Balance on Logarithmic, "MiB", Higher, HOST,
+    VMEMMAP_FREED, "vmemmap_freed", "vmemmap freed", Balance on Logarithmic, "MiB", Higher, RUNS,
         "memory of struct pages given back, less new page tables, after the last write that raised a pool";
-    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", Count, "flushes", Lower, HOST,
+    GROW_FLUSHES, "grow_flushes", "TLB flushes, growing", Count, "flushes", Lower, RUNS,
         "flushes of kernel translations on all CPUs while pools were raised";
-    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", Count, "flushes", Lower, HOST,
+    SHRINK_FLUSHES, "shrink_flushes", "TLB flushes, shrinking", Count, "flushes", Lower, RUNS,
         "flushes of kernel translations on all CPUs while pools were lowered";
-    IPIS, "ipis", "IPIs", Count, "calls", Lower, HOST,
+    IPIS, "ipis", "IPIs", Count, "calls", Lower, RUNS,
         "functions called on other CPUs to flush their translations";
-    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", Count, "holds", Lower, HOST,
+    HUGETLB_LOCK_HOLDS, "hugetlb_lock_holds", "hugetlb_lock holds", Count, "holds", Lower, RUNS,
         "how often hugetlb_lock was taken";
-    TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, HOST,
+    TRANSACTIONS, "transactions", "transactions", Count, "transactions", Higher, RUNS,
         "transactions that clients have completed";
-    TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, HOST,
+    TRANSACTION_TIME, "transaction_time", "time in transactions", Time, "us", Neutral, RUNS,
         "virtual time of completed transactions, summed over clients";
-    TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, HOST,
+    TRANSACTION_RATE, "transaction_rate", "transaction rate", Rate, "1/s", Higher, RUNS,
         "completed transactions by the time in transactions: the rate of one client";
-    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, HOST,
+    QUERY_RATE, "query_rate", "queries", Rate, "1/s", Higher, RUNS,
         "queries answered a second of virtual time";
-    DURATION, "duration", "duration", Time, "s", Neutral, HOST,
+    DURATION, "duration", "duration", Time, "s", Neutral, RUNS,
         "virtual time from the first transaction to the end of the last";
-    ELAPSED, "elapsed", "elapsed", Time, "s", Lower, HOST,
+    ELAPSED, "elapsed", "elapsed", Time, "s", Lower, RUNS,
         "virtual time from the start of measuring until all programs have ended, or were cut off";
-    USER_TIME, "user_time", "user time", Time, "s", Lower, HOST,
+    USER_TIME, "user_time", "user time", Time, "s", Lower, RUNS,
         "CPU time of programs, waiting for memory included, all CPUs";
-    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, HOST,
+    SYSTEM_TIME, "system_time", "system time", Time, "s", Lower, RUNS,
         "CPU time of the kernel, all CPUs";
-    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, HOST,
+    LOCAL_ACCESSES, "local_accesses", "local accesses", Share, "%", Higher, RUNS,
         "pages that threads used on the node where they ran, of all that they used";
-    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, HOST,
+    HINT_FAULTS_LOCAL, "numa_hint_local_percent", "local hint faults", Share, "%", Neutral, RUNS,
         "hint faults whose page was on the thread's node, of all";
-    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, HOST,
+    AUTONUMA_COST, "autonuma_cost", "AutoNUMA cost", Cost, "units", Lower, RUNS,
         "updates, hint faults and migrations, weighed as mmtests does";
-    FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, HOST,
+    FILE_READ_RATE, "file_read_rate", "read from files", Rate, "MB/s", Neutral, RUNS,
         "what the device of files has read, a second of virtual time";
-    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", Ratio, "pages", Lower, HOST,
+    REFAULTS_PER_TRANSACTION, "refaults_per_transaction", "refaults a transaction", Ratio, "pages", Lower, RUNS,
         "pages read again that had been evicted, an operation or transaction done";
-    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", Count, "pages", Neutral, HOST,
+    WORKINGSET_REFAULT_FILE, "workingset_refault_file", "workingset_refault_file", Count, "pages", Neutral, RUNS,
         "pages of files read again that had been evicted";
-    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", Count, "pages", Neutral, HOST,
+    WORKINGSET_REFAULT_ANON, "workingset_refault_anon", "workingset_refault_anon", Count, "pages", Neutral, RUNS,
         "anonymous pages read again that had been evicted";
-    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", Count, "pages", Neutral, HOST,
+    WORKINGSET_ACTIVATE_FILE, "workingset_activate_file", "workingset_activate_file", Count, "pages", Neutral, RUNS,
         "refaulted pages of files that became active at once";
-    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", Count, "pages", Neutral, HOST,
+    WORKINGSET_ACTIVATE_ANON, "workingset_activate_anon", "workingset_activate_anon", Count, "pages", Neutral, RUNS,
         "refaulted anonymous pages that became active at once";
-    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", Count, "pages", Neutral, HOST,
+    WORKINGSET_RESTORE_FILE, "workingset_restore_file", "workingset_restore_file", Count, "pages", Neutral, RUNS,
         "refaulted pages of files that had been part of the working set";
-    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", Count, "pages", Neutral, HOST,
+    WORKINGSET_RESTORE_ANON, "workingset_restore_anon", "workingset_restore_anon", Count, "pages", Neutral, RUNS,
         "refaulted anonymous pages that had been part of the working set";
-    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", Count, "nodes", Neutral, HOST,
+    WORKINGSET_NODES, "workingset_nodes", "workingset_nodes", Count, "nodes", Neutral, RUNS,
         "nodes of files that hold nothing but shadows, at the end";
-    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", Count, "nodes", Neutral, HOST,
+    WORKINGSET_NODERECLAIM, "workingset_nodereclaim", "workingset_nodereclaim", Count, "nodes", Neutral, RUNS,
         "nodes of files freed that held nothing but shadows";
-    PSWPIN, "pswpin", "pswpin", Count, "pages", Neutral, HOST,
+    PSWPIN, "pswpin", "pswpin", Count, "pages", Neutral, RUNS,
         "pages read from swap";
-    PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, HOST,
+    PSWPOUT, "pswpout", "pswpout", Count, "pages", Neutral, RUNS,
         "pages written to swap";
-    ZSWPIN, "zswpin", "zswpin", Count, "pages", Neutral, HOST,
+    ZSWPIN, "zswpin", "zswpin", Count, "pages", Neutral, RUNS,
         "pages decompressed from zswap for faults";
-    ZSWPOUT, "zswpout", "zswpout", Count, "pages", Neutral, HOST,
+    ZSWPOUT, "zswpout", "zswpout", Count, "pages", Neutral, RUNS,
         "pages compressed into zswap";
-    ZSWPWB, "zswpwb", "zswpwb", Count, "pages", Neutral, HOST,
+    ZSWPWB, "zswpwb", "zswpwb", Count, "pages", Neutral, RUNS,
         "pages that zswap wrote back to the swap device";
-    NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, HOST,
+    NR_DIRTIED, "nr_dirtied", "nr_dirtied", Count, "pages", Neutral, RUNS,
         "pages of files that became dirty";
-    NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, HOST,
+    NR_WRITTEN, "nr_written", "nr_written", Count, "pages", Neutral, RUNS,
         "pages that flushers and reclaim have written";
-    MEM_TOTAL, "mem_total", "memory, total", Memory, "MiB", Neutral, HOST,
+    MEM_TOTAL, "mem_total", "memory, total", Memory, "MiB", Neutral, RUNS,
         "memory of the machine, as free(1) prints it at the end";
-    MEM_USED, "mem_used", "memory, used", Memory, "MiB", Neutral, HOST,
+    MEM_USED, "mem_used", "memory, used", Memory, "MiB", Neutral, RUNS,
         "total less free, buffers and page cache, at the end";
-    MEM_FREE, "mem_free", "memory, free", Memory, "MiB", Neutral, HOST,
+    MEM_FREE, "mem_free", "memory, free", Memory, "MiB", Neutral, RUNS,
         "memory in free lists at the end";
     MEM_SHARED, "mem_shared", "memory, shared", Memory, "MiB", Neutral, PUBLISHED,
         "shared memory and tmpfs at the end";
-    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", Memory, "MiB", Neutral, HOST,
+    MEM_BUFF_CACHE, "mem_buff_cache", "memory, buff/cache", Memory, "MiB", Neutral, RUNS,
         "buffers, page cache and reclaimable slabs at the end";
-    MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher, HOST,
+    MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher, RUNS,
         "what new programs could have without swapping, by the kernel's estimate, at the end";
-    SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral, HOST,
+    SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral, RUNS,
         "swap space";
-    SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral, HOST,
+    SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral, RUNS,
         "swap space in use at the end";
-    SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, HOST,
+    SWAP_FREE, "swap_free", "swap, free", Memory, "MiB", Neutral, RUNS,
         "swap space that is free at the end";
-    ZSWAP, "zswap", "zswap, pool", Memory, "MiB", Neutral, HOST,
+    ZSWAP, "zswap", "zswap, pool", Memory, "MiB", Neutral, RUNS,
         "memory that zswap's pool takes at the end";
-    ZSWAPPED, "zswapped", "zswap, contents", Memory, "MiB", Neutral, HOST,
+    ZSWAPPED, "zswapped", "zswap, contents", Memory, "MiB", Neutral, RUNS,
         "memory that is in zswap at the end, as large as it was before it was compressed";
-    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, HOST,
+    RUNS_PER_MINUTE, "runs_per_minute", "runs per minute", Rate, "1/min", Higher, RUNS,
         "runs of a benchmark, by the CPU time of the program and of what memory takes";
-    FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, HOST,
+    FAULT_TIME, "fault_time", "time for memory", Time, "ms", Lower, RUNS,
         "CPU time of recorded programs but for their own work, first uses and ticks: page faults, clearing, copying, unmapping";
-    FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, HOST,
+    FIRST_USE_TIME, "first_use_time", "time for first uses", Time, "ms", Lower, RUNS,
         "CPU time that the program waits for pages that were cleared with others, when it uses them first";
-    PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, HOST,
+    PAGE_WALK_TIME, "page_walk_time", "time for page walks", Time, "ms", Lower, RUNS,
         "CPU time of the program's page walks";
-    PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, HOST,
+    PAGE_FAULTS, "page_faults", "page faults", Count, "faults", Lower, RUNS,
         "page faults of all programs (pgfault), where one of them was recorded";
-    SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, HOST,
+    SHARE_64K, "share_64k", "memory in 64K folios", Share, "%", Neutral, RUNS,
         "part of recorded programs' anonymous memory in folios of 64 KiB, sampled ten times a second of virtual time";
-    SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, HOST,
+    SHARE_32K, "share_32k", "memory in 32K folios", Share, "%", Neutral, RUNS,
         "part of it in folios of 32 KiB";
-    SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, HOST,
+    SHARE_16K, "share_16k", "memory in 16K folios", Share, "%", Neutral, RUNS,
         "part of it in folios of 16 KiB";
-    SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, HOST,
+    SHARE_4K, "share_4k", "memory in 4K folios", Share, "%", Neutral, RUNS,
         "part of it in single pages";
-    ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, HOST,
+    ANON_MAX, "anon_max", "anonymous memory, maximum", Memory on Linear, "MiB", Lower, RUNS,
         "memory of their own that all processes of recorded programs have mapped, the most at any hundredth of a second; without files and page tables";
-    PREFERRED_SUCCESS, "preferred_success", "preferred order", Share, "%", Higher, LONG_RUNNING,
+    PREFERRED_SUCCESS, "preferred_success", "preferred order", Share, "%", Higher, RUNS,
         "of the faults that had room for the preferred order, those that got it, in the last fifth of the run";
-    PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", Share, "%", Higher, LONG_RUNNING,
-        "the same from the 10th to the 20th turnover of memory";
-    PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", ShareDifference, "points", Neutral, LONG_RUNNING,
+    PREFERRED_SUCCESS_EARLY, "preferred_success_early", "preferred order early", Share, "%", Higher, RUNS,
+        "the same from the 10th to the 20th turnover of what is mapped at a time";
+    PREFERRED_DRIFT, "preferred_drift", "drift of preferred order", ShareDifference, "points", Neutral, RUNS,
         "how much that share is above the one of the fifth before: far from 0 the run has not reached equilibrium";
-    EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", Time, "turnovers", Higher, LONG_RUNNING,
+    EQUILIBRIUM_TIME, "equilibrium_time", "time to equilibrium", Time, "turnovers", Higher, RUNS,
         "memory turned over until that share is what it will be in the end, within 2 points for good, over means of 20,000 faults; the whole run if it never is, none of short runs";
-    PREFERRED_FOLIOS, "preferred_folios", "preferred folios", Count, "folios", Higher, LONG_RUNNING,
+    PREFERRED_FOLIOS, "preferred_folios", "preferred folios", Count, "folios", Higher, RUNS,
         "anonymous folios of the preferred order, in the last fifth of the run";
-    UNUSABLE_FREE, "unusable_free", "unusable free memory", Share, "%", Lower, LONG_RUNNING,
+    UNUSABLE_FREE, "unusable_free", "unusable free memory", Share, "%", Lower, RUNS,
         "part of free memory in blocks smaller than the preferred order, in the last fifth of the run";
-    ANON_MEMORY, "anon_memory", "anonymous memory", Share, "% of memory", Neutral, LONG_RUNNING,
+    ANON_MEMORY, "anon_memory", "anonymous memory", Share, "% of memory", Neutral, RUNS,
         "memory that processes have mapped, touched or not, in the last fifth of the run";
-    UNTOUCHED_MEMORY, "untouched_memory", "untouched memory", Share, "% of memory", Lower, LONG_RUNNING,
+    UNTOUCHED_MEMORY, "untouched_memory", "untouched memory", Share, "% of memory", Lower, RUNS,
         "memory of processes that none of them touched, in the last fifth of the run";
-    FAULTS_PER_PAGE, "faults_per_page", "faults per page", Ratio, "faults", Lower, LONG_RUNNING,
+    FAULTS_PER_PAGE, "faults_per_page", "faults per page", Ratio, "faults", Lower, RUNS,
         "page faults for each page that was touched";
-    PAGES_MIGRATED, "pages_migrated", "pages migrated", Count, "pages", Lower, LONG_RUNNING,
+    PAGES_MIGRATED, "pages_migrated", "pages migrated", Count, "pages", Lower, RUNS,
         "pages that compaction moved";
 }
 
@@ -361,33 +358,33 @@ pub fn is_of_kills(name: &str) -> bool {
 
 /// Metrics of each program where several run on one machine: `transaction_p99@database`.
 pub mod of_program {
-    use super::{Better, HOST, Kind, Metric};
+    use super::{Better, Kind, Metric, RUNS};
 
     metrics! {
         /// All of them, in the order of tables.
         METRICS,
-        TRANSACTION_RATE, "transaction_rate", "transactions", Rate, "1/s", Higher, HOST,
+        TRANSACTION_RATE, "transaction_rate", "transactions", Rate, "1/s", Higher, RUNS,
             "transactions that the program has completed, a second of virtual time";
-        TRANSACTION_P50, "transaction_p50", "transaction p50", Time, "us", Lower, HOST,
+        TRANSACTION_P50, "transaction_p50", "transaction p50", Time, "us", Lower, RUNS,
             "median latency of a transaction of the program";
-        TRANSACTION_P99, "transaction_p99", "transaction p99", Time, "us", Lower, HOST,
+        TRANSACTION_P99, "transaction_p99", "transaction p99", Time, "us", Lower, RUNS,
             "99th percentile of the latency of a transaction of the program";
-        TRANSACTION_P99_9, "transaction_p99.9", "transaction p99.9", Time, "us", Lower, HOST,
+        TRANSACTION_P99_9, "transaction_p99.9", "transaction p99.9", Time, "us", Lower, RUNS,
             "99.9th percentile of the latency of a transaction of the program";
-        TRANSACTION_MAX, "transaction_max", "transaction max", Time, "us", Lower, HOST,
+        TRANSACTION_MAX, "transaction_max", "transaction max", Time, "us", Lower, RUNS,
             "latency of the slowest transaction of the program";
-        CPU_TIME, "cpu_time", "CPU time", Time, "s", Lower, HOST,
+        CPU_TIME, "cpu_time", "CPU time", Time, "s", Lower, RUNS,
             "CPU seconds while threads of the program, or this thread of the kernel, ran";
-        RUN_QUEUE_TIME, "run_queue_time", "waited for a CPU", Time, "s", Lower, HOST,
+        RUN_QUEUE_TIME, "run_queue_time", "waited for a CPU", Time, "s", Lower, RUNS,
             "seconds that threads of the program waited, in sum, while others ran on their CPUs";
-        DEVICE_TIME, "device_time", "waited for devices", Time, "s", Lower, HOST,
+        DEVICE_TIME, "device_time", "waited for devices", Time, "s", Lower, RUNS,
             "seconds that threads of the program waited, in sum, for devices, but for refaults of the working set";
-        MEMORY_STALL_TIME, "memory_stall_time", "memory stalls", Time, "s", Lower, HOST,
+        MEMORY_STALL_TIME, "memory_stall_time", "memory stalls", Time, "s", Lower, RUNS,
             "seconds that threads of the program could not go on, in sum, because memory was short, as /proc/pressure/memory counts \
              them: direct reclaim, direct compaction, memory.max, memory.high, refaults of the working set";
-        OVER_HIGH_TIME, "over_high_time", "slept over memory.high", Time, "s", Lower, HOST,
+        OVER_HIGH_TIME, "over_high_time", "slept over memory.high", Time, "s", Lower, RUNS,
             "seconds that threads of the program slept, in sum, because their memory cgroup was above memory.high";
-        PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, HOST,
+        PROCESSES_KILLED, "processes_killed", "processes killed", Count, "processes", Lower, RUNS,
             "processes of the program that the OOM killer has killed, also while warming up";
     }
 }
@@ -460,15 +457,9 @@ impl Metric {
         }
     }
 
-    /// Why runs of a kind of workload never have it; `None` if they may.
-    pub fn why_not_measured(&self, workload: &str) -> Option<String> {
-        match self.workloads {
-            [] => Some("only published tables have it".into()),
-            kinds if kinds.contains(&workload) => None,
-            kinds => {
-                Some(format!("no workload of kind {workload} has it; kinds that do: {}", kinds.join(", ")))
-            }
-        }
+    /// Why runs never have it; `None` if they may.
+    pub fn why_not_measured(&self) -> Option<String> {
+        self.only_published.then(|| "only published tables have it".into())
     }
 
     /// What a change is told in if not in per cent of the first value: points of shares, or the unit where values differ by so much.
@@ -484,13 +475,11 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Workload;
 
     #[test]
-    fn names_are_unique_and_workloads_are_kinds() {
+    fn names_are_unique_and_shares_are_in_per_cent() {
         for (at, metric) in METRICS.iter().enumerate() {
             assert!(METRICS[at + 1..].iter().all(|other| other.name != metric.name), "{}", metric.name);
-            assert!(metric.workloads.iter().all(|kind| Workload::KINDS.contains(kind)), "{}", metric.name);
             let is_share = metric.unit.starts_with('%');
             assert_eq!(is_share, metric.kind == Kind::Share, "{}", metric.name);
         }

@@ -11,29 +11,13 @@
 //! the simulation.
 
 use crate::boot::Boot;
-use crate::host::HostPrograms;
+use crate::host::Workload;
 use crate::kernel_choice::{KernelChoice, KernelError, name_and_features};
-use crate::long_running::LongRunning;
 use crate::progress::RunProgress;
-use crate::replay::Replay;
 use machine::Profile;
-use machine::profile::Figure;
 use mm::Decisions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-workload::kinds! {
-    /// The workload of a run, by its key `kind`.
-    pub enum Workload {
-        /// A recorded trace of the page allocator.
-        "replay" Replay(Replay),
-        /// Processes that map and unmap memory until fragmentation reaches an equilibrium.
-        "long-running" LongRunning(LongRunning),
-        /// Several programs on one machine.
-        "host" Host(HostPrograms),
-    }
-}
 
 /// One run, completely specified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,24 +78,5 @@ impl Run {
             validate_every: None,
             timeline: None,
         })
-    }
-}
-
-impl Workload {
-    /// Paths of the recordings that the workload replays, and the keys that give them.
-    pub fn recorded_files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
-        match self {
-            Workload::Replay(w) => vec![("trace".into(), &mut w.trace)],
-            Workload::Host(w) => w.recorded_files_mut(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// All figures (values with a source) of the workload and their keys.
-    pub fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
-        match self {
-            Workload::Host(w) => w.figures_mut(),
-            Workload::Replay(_) | Workload::LongRunning(_) => Vec::new(),
-        }
     }
 }

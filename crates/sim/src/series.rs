@@ -75,6 +75,7 @@ pub const SERIES: &[Sampled] = &[
     sampled("file_fourth_generation", "page cache, fourth generation", Unit::Pages),
     sampled("anon_mib", "anonymous memory", Unit::Mebibytes),
     sampled("preferred_success", "faults that got the preferred order", Unit::Percent),
+    sampled("turnovers", "turnovers: memory mapped, in times of what is mapped at once", Unit::Count),
     sampled("local_accesses", "accesses on the thread's own node", Unit::Percent),
     sampled(OF_NODE, "memory in use on a node", Unit::Pages),
 ];

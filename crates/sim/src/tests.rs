@@ -58,7 +58,7 @@ impl Scenario {
 #[test]
 fn no_more_misses_than_references() {
     let mut scenario = Scenario::load("sctp_stream_many");
-    let Workload::Host(host) = &mut scenario.workload else { panic!("a host") };
+    let host = &mut scenario.workload;
     (host.warm_milliseconds, host.milliseconds) = (0, 2);
     let ProgramSpec::SocketStream(streams) = &mut host.programs[0].program else { panic!("a stream") };
     (streams.pairs, streams.background_miss) = (1, 100.0);

@@ -22,7 +22,7 @@
 
 use crate::demand::{Descriptor, File, MIB_PAGES, Thread};
 use crate::keys::{Bounds, INTENSITY, THREADS, UNITS, Value};
-use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Place, Process};
 use crate::process::{Make, Next, Operation as Recorded, ProcessProfile};
 use machine::WrongValue;
 use machine::profile::Figure;
@@ -258,7 +258,7 @@ impl Build {
         pending.push_back(Operation::Exec);
         let pages = pages_of(self.profile, process);
         if pages > 0 {
-            pending.push_back(Operation::Mmap { pages });
+            pending.push_back(Operation::Mmap { pages, place: Place::Apart });
         }
         if self.per_slab > 0 && self.started.is_multiple_of(self.per_slab) {
             let migrate_type = MigrateType::Unmovable;
@@ -392,7 +392,7 @@ mod tests {
                     (*mapped, *touched, *released) = (0, 0, 0);
                     done.processes += 1;
                 }
-                Operation::Mmap { pages } => *mapped = pages,
+                Operation::Mmap { pages, .. } => *mapped = pages,
                 Operation::Read { index, pages, .. } => {
                     assert!(index + u64::from(pages) <= if pages > 1 { 10 } else { 64 * 256 });
                     *(if pages > 1 { &mut done.common_reads } else { &mut done.other_reads }) += 1;

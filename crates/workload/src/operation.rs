@@ -24,6 +24,39 @@ pub enum Extent {
     Nothing,
 }
 
+/// Where an area is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// With page tables of its own, not adjacent to others.
+    Apart,
+    /// Behind all others, with a gap of so many base pages. If `aligned`, at the next multiple of its size, rounded up to a power of two.
+    Behind { gap: u16, aligned: bool },
+}
+
+/// How large a process is, in pages of 4 KiB (`/proc/self/statm`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statm {
+    /// All that is mapped.
+    pub size: u64,
+    /// What is in memory.
+    pub resident: u64,
+}
+
+/// What a program whose memory comes and goes has used, in pages of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Size of the folios whose allocation is judged, in KiB.
+    pub preferred_kib: u64,
+    /// How much is mapped at a time.
+    pub target: u64,
+    /// Mapped so far.
+    pub mapped: u64,
+    /// Touched of what is mapped.
+    pub touched: u64,
+    /// Touched so far.
+    pub touched_so_far: u64,
+}
+
 /// The next step of a thread. Pages are of 4 KiB; areas and files are numbered within the thread's process and program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -41,8 +74,12 @@ pub enum Operation {
     Release { area: u32, first: u64, pages: u64 },
     /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
     Map { area: u32 },
-    /// Maps a further area, not adjacent to others (`mmap`). Its number is the next free one.
-    Mmap { pages: u64 },
+    /// Maps a further area (`mmap`). Its number is that of the area unmapped last whose number nobody has yet, or else the next one.
+    Mmap { pages: u64, place: Place },
+    /// Unmaps an area (`munmap`).
+    Munmap { area: u32 },
+    /// Reads how large the process is (`/proc/self/statm`); the program is told.
+    ReadStatm,
     /// Restricts the thread to some CPUs, or lifts the restriction (`sched_setaffinity`).
     Pin(Option<Affinity>),
     /// Binds new memory of the thread to a node, or lifts that (`set_mempolicy`: MPOL_BIND, MPOL_DEFAULT).
@@ -61,6 +98,11 @@ pub enum Operation {
     SleepUntil { nanoseconds: u64 },
     /// Waits for a request that arrives at this time after the program's start, unless it has arrived. Its transaction begins then.
     Arrive { nanoseconds: u64 },
+    /// Has the kernel allocate a block of pages of its own, which no cgroup is charged for and which the program knows by number, whichever
+    /// of its threads frees it. Waits until the block that had the number before is freed.
+    AllocBlock { block: u32, order: u8, migrate_type: MigrateType },
+    /// Has the kernel free the block of this number, once it is allocated. One that found no memory is not there.
+    FreeBlock { block: u32 },
     /// Has the kernel allocate blocks of pages of its own for the thread, such as buffers of a socket, not charged to a cgroup. What finds
     /// no memory goes without.
     AllocPages { order: u8, migrate_type: MigrateType, blocks: u32 },
@@ -128,6 +170,13 @@ pub struct Socket {
     pub background_miss: f64,
 }
 
+/// A block of pages of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelBlock {
+    pub order: u8,
+    pub migrate_type: MigrateType,
+}
+
 /// What is known of a program's own CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OwnTime {
@@ -146,6 +195,10 @@ pub struct Layout {
     pub files: Vec<File>,
     pub threads: Vec<demand::Thread>,
     pub sockets: Vec<Socket>,
+    /// Blocks that the kernel has allocated for it before, by number.
+    pub blocks: Vec<KernelBlock>,
+    /// How many CPUs its threads stay on, from the first one on; 0 if they run anywhere.
+    pub stay_on_cpus: usize,
     /// Whether processes stay when their threads have nothing more to do, as a server does that is idle; they keep their memory.
     pub stays: bool,
     /// How its own CPU time depends on the folios that it has, if that is known.
@@ -177,6 +230,14 @@ pub(crate) trait Operations {
     /// Whether it has an amount of work, and ends when that is done.
     fn ends(&self) -> bool {
         false
+    }
+
+    /// Tells `thread` how large its process is, which has asked.
+    fn read_statm(&mut self, _thread: usize, _statm: Statm) {}
+
+    /// What it has used, if its memory comes and goes.
+    fn footprint(&self) -> Option<Footprint> {
+        None
     }
 
     /// Whether it is a build, which takes as long as its last process.

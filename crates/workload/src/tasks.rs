@@ -9,6 +9,8 @@
 //!   service             requests that arrive whether or not others are done   │
 //!   kernel_build        make, with the processes of a recorded build          │
 //!   page_faults         tasks that write to fresh memory and unmap it         │
+//!   map_unmap           processes whose memory comes and goes for long        │
+//!   page_trace          what a recorded kernel's page allocator was asked for │
 //!   socket_stream       pairs of processes that send messages                 │
 //!   recorded_mappings   processes whose mappings and first touches were recorded  ┘
 //! ```
@@ -24,8 +26,12 @@ use crate::demand::sysbench::SysbenchReadOnly;
 use crate::demand::tpcc::StockLevel;
 use crate::demand::{self, Demand};
 use crate::kernel_build::KernelBuild;
-use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
+use crate::map_unmap::MapUnmap;
+use crate::operation::{
+    Extent, Footprint, Layout, Operation, Operations, Own, OwnSpec, Place, Process, Statm,
+};
 use crate::page_faults::PageFaults;
+use crate::page_trace::PageTrace;
 use crate::recorded_mappings::{RecordedCopies, RecordedMappings};
 use crate::service::Service;
 use crate::socket_stream::SocketStream;
@@ -72,6 +78,10 @@ crate::kinds! {
         "service" Service(Service),
         /// Tasks that map memory, touch it and unmap it (will-it-scale's page_fault1).
         "page-faults" PageFaults(PageFaults),
+        /// Processes that map, touch and unmap memory for long.
+        "map-unmap" MapUnmap(MapUnmap),
+        /// A recorded trace of the page allocator.
+        "page-trace" PageTrace(PageTrace),
         /// Pairs of processes that stream messages through sockets.
         "socket-stream" SocketStream(SocketStream),
         /// Processes whose mappings and first touches were recorded.
@@ -140,6 +150,8 @@ impl ProgramSpec {
             ProgramSpec::AppLaunches(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::Service(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::PageFaults(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::MapUnmap(spec) => Family::Own(Box::new(spec)),
+            ProgramSpec::PageTrace(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::SocketStream(spec) => Family::Own(Box::new(spec)),
             ProgramSpec::RecordedMappings(spec) => Family::Own(Box::new(RecordedCopies::of(spec))),
         }
@@ -165,7 +177,7 @@ impl ProgramSpec {
 
     /// Whether it runs with any base page size: what it needs is in bytes, or in pages that are converted.
     pub fn has_any_page_size(&self) -> bool {
-        self.threads().is_none() && !matches!(self, ProgramSpec::SocketStream(_))
+        self.threads().is_none() && !matches!(self, ProgramSpec::SocketStream(_) | ProgramSpec::PageTrace(_))
     }
 
     /// Whether it reads or writes files.
@@ -173,6 +185,7 @@ impl ProgramSpec {
         match self {
             ProgramSpec::Groups(spec) => spec.groups.iter().any(|group| group.object == Object::File),
             ProgramSpec::KernelBuild(spec) => spec.reads(),
+            ProgramSpec::MapUnmap(spec) => spec.file_mib > 0,
             ProgramSpec::SysbenchReadOnly(_) | ProgramSpec::StockLevel(_) | ProgramSpec::AppLaunches(_) => {
                 true
             }
@@ -187,6 +200,7 @@ impl ProgramSpec {
             | ProgramSpec::KernelThread(_)
             | ProgramSpec::TouchOnce(_)
             | ProgramSpec::PageFaults(_)
+            | ProgramSpec::PageTrace(_)
             | ProgramSpec::SocketStream(_)
             | ProgramSpec::Service(_)
             | ProgramSpec::RecordedMappings(_) => false,
@@ -199,6 +213,7 @@ impl ProgramSpec {
             ProgramSpec::Samples(samples::SampleFile { file: samples::Recording::File(path) }) => {
                 ("file", std::slice::from_mut(path))
             }
+            ProgramSpec::PageTrace(spec) => ("trace", std::slice::from_mut(&mut spec.trace)),
             ProgramSpec::RecordedMappings(spec) => ("recording", spec.recording.files_mut()),
             _ => ("", &mut []),
         }
@@ -208,6 +223,7 @@ impl ProgramSpec {
     pub fn recordings(&self) -> Option<usize> {
         match self {
             ProgramSpec::RecordedMappings(spec) => Some(spec.recording.recordings()),
+            ProgramSpec::PageTrace(_) => Some(1),
             _ => None,
         }
     }
@@ -233,6 +249,8 @@ impl ProgramSpec {
             | ProgramSpec::Samples(_)
             | ProgramSpec::KernelThread(_)
             | ProgramSpec::PageFaults(_)
+            | ProgramSpec::MapUnmap(_)
+            | ProgramSpec::PageTrace(_)
             | ProgramSpec::TouchOnce(_) => Vec::new(),
         }
     }
@@ -275,10 +293,9 @@ impl Program {
         let layout = Layout {
             files: of.files.clone(),
             threads: of.threads.clone(),
-            sockets: Vec::new(),
             processes,
             stays: true,
-            own_time: None,
+            ..Layout::default()
         };
         Program { generator: Generator::Demand { demand: Box::new(demand), areas }, layout }
     }
@@ -294,11 +311,8 @@ impl Program {
         };
         let layout = Layout {
             processes: of.processes.iter().map(process).collect(),
-            files: Vec::new(),
             threads: of.threads.iter().map(|&process| demand::Thread::of(process)).collect(),
-            sockets: Vec::new(),
-            stays: false,
-            own_time: None,
+            ..Layout::default()
         };
         Program { generator: Generator::Threads(program), layout }
     }
@@ -341,6 +355,21 @@ impl Program {
             Generator::Demand { .. } => false,
             Generator::Threads(program) => program.ends(),
             Generator::Own(operations) => operations.ends() || operations.is_build(),
+        }
+    }
+
+    /// Tells `thread` how large its process is, which has asked.
+    pub fn read_statm(&mut self, thread: usize, statm: Statm) {
+        if let Generator::Own(operations) = &mut self.generator {
+            operations.read_statm(thread, statm);
+        }
+    }
+
+    /// What it has used, if its memory comes and goes.
+    pub fn footprint(&self) -> Option<Footprint> {
+        match &self.generator {
+            Generator::Own(operations) => operations.footprint(),
+            Generator::Demand { .. } | Generator::Threads(_) => None,
         }
     }
 
@@ -405,7 +434,7 @@ fn of_threads(operation: threads::Operation) -> Operation {
         threads::Operation::SetMempolicy(node) => Operation::SetMempolicy(node),
         threads::Operation::Barrier => Operation::Barrier,
         threads::Operation::Map { area } => Operation::Map { area },
-        threads::Operation::Mmap { pages } => Operation::Mmap { pages },
+        threads::Operation::Mmap { pages } => Operation::Mmap { pages, place: Place::Apart },
         threads::Operation::Release { area } => Operation::Release { area, first: 0, pages: u64::MAX },
         threads::Operation::Exec => Operation::Exec,
         threads::Operation::TransactionEnd => Operation::TransactionEnd,

@@ -104,7 +104,7 @@ fn scenarios_are_as_large_as_they_say() {
                         assert!(first + pages <= areas[process][area as usize], "{name}");
                     }
                     Some(Operation::Exec) => areas[layout.threads[thread].process as usize].clear(),
-                    Some(Operation::Mmap { pages }) => {
+                    Some(Operation::Mmap { pages, .. }) => {
                         areas[layout.threads[thread].process as usize].push(pages);
                     }
                     _ => {}

@@ -80,6 +80,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut ground = None;
     for name in ARMS {
         let experiment = arguments.asked(Experiment::of(name, arguments.seeds())?)?;
+        if let Some(device) = lacking_device(&experiment) {
+            terminal::say(format_args!(
+                "note: {name} is left out: machine {} has no device {device}",
+                experiment.machine.name
+            ));
+            continue;
+        }
         ground.get_or_insert_with(|| Ground::of(&experiment));
         runs.insert(name, sweep(&experiment, &arguments.sweep)?);
     }
@@ -103,6 +110,13 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let page = Page { lead: heading, verdict: words.collect(), ..page };
         Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })
+}
+
+/// The device that a scenario has and the machine does not, if there is one.
+fn lacking_device(experiment: &Experiment) -> Option<&str> {
+    let workload = &experiment.scenario.workload;
+    let mut devices = workload.files.iter().chain(&workload.swap);
+    devices.find(|device| !experiment.machine.devices.contains_key(*device)).map(String::as_str)
 }
 
 fn charts(records: &[Record]) -> Section {
@@ -143,7 +157,7 @@ fn table(runs: &Runs) -> Grid {
     let mut grid = Grid { more_labels: 1, ..Grid::new(&["scenario", "variant"]) };
     grid.header.extend(COLUMNS.iter().map(crate::run::title));
     for arm in ARMS {
-        let records = &runs[arm];
+        let Some(records) = runs.get(arm) else { continue };
         for variant in variants(records) {
             let cell = |&metric: &Metric| {
                 let values = values(records, variant, metric);
@@ -166,8 +180,9 @@ fn table(runs: &Runs) -> Grid {
 /// its 95 % interval.
 fn chart(records: &[Record]) -> Chart {
     let samples = |record: &'_ Record| -> Vec<(f64, f64)> {
-        let of = record.series.iter().filter(|point| point.name == PREFERRED_SUCCESS.name);
-        of.map(|point| (point.seconds, point.value)).collect()
+        let of = |name| record.series.iter().filter(move |point| point.name == name).map(|point| point.value);
+        // Both are sampled together.
+        of("turnovers").zip(of(PREFERRED_SUCCESS.name)).collect()
     };
     let end = records.iter().flat_map(samples).map(|(turnovers, _)| turnovers).fold(0.0, f64::max);
     let line = |variant: &str| {

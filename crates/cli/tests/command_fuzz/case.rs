@@ -193,11 +193,6 @@ impl Case {
         Case { scenario, variant, machine, memory_mib, settings }
     }
 
-    /// The kind of its workload.
-    pub fn kind_of_workload(&self) -> &str {
-        self.scenario["workload"]["kind"].as_str().unwrap_or_default()
-    }
-
     /// The arguments after `mmtwin`.
     pub fn arguments(&self) -> Vec<String> {
         let fixed = [

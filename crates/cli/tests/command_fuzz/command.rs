@@ -71,7 +71,7 @@ fn run_once(case: &Case) -> (Verdict, String) {
         None => broken(format!("no end after {} s of CPU time", PATIENCE.as_secs())),
         Some(_) if !panicked.is_empty() => broken(panicked),
         Some(status) => match status.code() {
-            Some(0) => match wrong_metric(&output, case.kind_of_workload()) {
+            Some(0) => match wrong_metric(&output) {
                 Some(fault) => broken(fault),
                 None => Verdict::Made,
             },
@@ -100,9 +100,9 @@ fn who_gets_on_is_not_stuck() {
     assert!(!gets_on(&line("1.0", 10)) && !gets_on(""));
 }
 
-/// What is wrong with the metrics of a document of runs: a value out of the bounds that are declared for it, or of a metric that
-/// workloads of this kind do not have.
-fn wrong_metric(document: &str, workload: &str) -> Option<String> {
+/// What is wrong with the metrics of a document of runs: a value out of the bounds that are declared for it, or of a metric that no run
+/// has.
+fn wrong_metric(document: &str) -> Option<String> {
     let Ok(document) = serde_json::from_str::<Value>(document) else {
         return Some("what it prints is no JSON".into());
     };
@@ -110,7 +110,7 @@ fn wrong_metric(document: &str, workload: &str) -> Option<String> {
     let Some(metrics) = metrics.as_object() else { return Some("no run has metrics".into()) };
     metrics.iter().find_map(|(name, value)| {
         let Some(metric) = Metric::find(name) else { return Some(format!("{name} is no metric")) };
-        match (value.as_f64(), metric.why_not_measured(workload)) {
+        match (value.as_f64(), metric.why_not_measured()) {
             (_, Some(why)) => Some(format!("{name}: {why}")),
             (Some(value), None) if metric.takes(value) => None,
             _ => Some(format!("{name} = {value}, which is {}", metric.bounds())),
@@ -120,18 +120,13 @@ fn wrong_metric(document: &str, workload: &str) -> Option<String> {
 
 #[test]
 fn metrics_out_of_bounds_are_faults() {
-    let fault =
-        |metrics: &str| wrong_metric(&format!(r#"{{"runs": [{{"metrics": {{{metrics}}}}}]}}"#), "host");
+    let fault = |metrics: &str| wrong_metric(&format!(r#"{{"runs": [{{"metrics": {{{metrics}}}}}]}}"#));
     assert_eq!(fault(r#""lock": 99.5, "build_time": 3"#), None);
     assert_eq!(fault(r#""lock": 100.5"#).unwrap(), "lock = 100.5, which is 0 to 100");
     assert_eq!(fault(r#""lock": null"#).unwrap(), "lock = null, which is 0 to 100");
-    assert!(
-        fault(r#""faults_per_page": 1"#)
-            .unwrap()
-            .starts_with("faults_per_page: no workload of kind host has it")
-    );
+    assert_eq!(fault(r#""mem_shared": 1"#).unwrap(), "mem_shared: only published tables have it");
     assert_eq!(fault(r#""speed": 1"#).unwrap(), "speed is no metric");
-    assert!(wrong_metric("{}", "host").is_some() && wrong_metric("", "host").is_some());
+    assert!(wrong_metric("{}").is_some() && wrong_metric("").is_some());
 }
 
 /// CPU time of a running process: fields 14 and 15 of /proc/PID/stat, counted after the name, which may

@@ -73,9 +73,8 @@ fn results_are_the_same_for_any_number_of_threads() {
 #[test]
 fn real_runs_are_the_same_for_any_number_of_threads() {
     let mut experiment = experiment(&["pcp-base", "patch9"], 2);
-    if let sim::Workload::Host(host) = &mut experiment.scenario.workload {
-        (host.warm_milliseconds, host.milliseconds) = (2, 8);
-    }
+    let host = &mut experiment.scenario.workload;
+    (host.warm_milliseconds, host.milliseconds) = (2, 8);
     let made = [1, 2].map(|jobs| {
         let directory = tempfile::tempdir().unwrap();
         let results = results_in(directory.path());
@@ -111,7 +110,7 @@ fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let experiment = experiment(&["pcp-base", "patch1"], 3);
     let failing = |run: &Run, progress: &RunProgress| match (run.variant.as_str(), run.seed) {
-        ("patch1", 2) => Err(RunError::Trace("stopped".into())),
+        ("patch1", 2) => Err(RunError::Process("stopped".into())),
         _ => simulate(run, progress),
     };
     let results = results_in(directory.path());

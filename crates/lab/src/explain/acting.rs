@@ -1,15 +1,13 @@
 //! What can act in a scenario, which is known without a run.
 //!
 //! ```text
-//!   kbuild           pcp                          its kind allocates and frees pages
-//!                    hugetlb, reclaim, mglru,     nothing of its kind uses them: neither players nor
-//!                    readahead, numa, folios      releases that changed only these are run
-//!
-//!   6.10 ─ 6.11      hugetlb, mglru, folios       for kbuild the same kernel, so one run is both's
+//!   numa01           readahead                    none of its programs has files
+//!                    hugetlb, zswap, damon        nobody fills pools, or switches it on: neither players nor
+//!                                                 releases that changed only these are run
 //! ```
 //!
 //! The rule is the one by which `compare` says that a feature changes nothing in a scenario ([`crate::applicable_features`]): a
-//! mechanism that workloads of this kind have nothing to do with, or that a setting switches off. It has to hold for both kernels.
+//! mechanism that nothing of the workload has to do with, or that a setting switches off. It has to hold for both kernels.
 
 use super::players::{Player, Side, mechanism};
 use crate::applicable_features::why_without_effect;

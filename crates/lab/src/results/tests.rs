@@ -153,7 +153,8 @@ fn identity_depends_on_what_is_in_a_recorded_file() {
     let path = directory.path().join("recorded");
     let mut run = runs(1).remove(0);
     for workload in [
-        "kind = 'replay'\ntrace = 'PATH'\ncopies = 1\nstagger_us = 0",
+        "milliseconds = 1\n[[programs]]\nname = 'trace'\n[programs.program]\nkind = 'page-trace'\ntrace = 'PATH'\ncopies = 1\n\
+         stagger_us = 0",
         "kind = 'host'\nmilliseconds = 1\n[[programs]]\nname = 'own'\n[programs.program]\nkind = 'recorded-mappings'\n\
          recording = 'PATH'\ncpu_seconds = { value = 1, source = '' }\nruns = { value = 1, source = '' }\n\
          million_walks = { value = 1, source = '' }",

@@ -1,7 +1,8 @@
 //! The present form of workloads that had a kind of their own before programs could run side by side: `kind = "paging"`, one program
 //! and its memory cgroups by number, `kind = "numa"`, threads on several nodes, `kind = "kernel-writes"`, an operator and a service,
 //! `kind = "mappings"`, a recorded program, `kind = "socket-stream"`, pairs of processes, `kind = "page-fault"`, tasks that touch memory,
-//! and `kind = "kbuild"`, kernel builds.
+//! `kind = "kbuild"`, kernel builds, `kind = "replay"`, a trace of the page allocator, and `kind = "long-running"`, processes whose
+//! memory comes and goes.
 //!
 //! ```text
 //!   paging
@@ -22,6 +23,11 @@
 //!   tasks, mib          ─►   [[workload.programs]]   name = "tasks", program = { kind = "page-faults", first_cpu = 0, the same }
 //!   kbuild
 //!   builds, jobs, bind  ─►   [[workload.programs]]   name = "build", copies, memory_node, program = { kind = "kernel-build", the same }
+//!   replay
+//!   trace, copies, ...  ─►   [[workload.programs]]   name = "trace", program = { kind = "page-trace", the same }
+//!   long-running
+//!   memory_mib          ─►   [settings]              mem
+//!   occupancy, ...      ─►   [[workload.programs]]   name = "tasks", program = { kind = "map-unmap", mib, ... }
 //! ```
 //!
 //! It is shown in the error, so that its reader can go on.
@@ -36,6 +42,9 @@ const SAME: [&str; 7] =
 /// Milliseconds that every write to a pool and every recording has ended after, where a scenario had no time; the run ends with the last
 /// one.
 const LONG: i64 = 3_600_000;
+
+/// MiB that the kernel itself takes of `mem`, where memory was all for processes.
+const OF_KERNEL_MIB: i64 = 44;
 
 /// Units of the recorded build, which a build had where a scenario gave no number.
 const UNITS: i64 = 12908;
@@ -61,10 +70,37 @@ pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
         "socket-stream" => ("socket-stream", of_socket_stream(workload)?),
         "page-fault" => ("page-fault", of_page_fault(workload)?),
         "kbuild" => ("kbuild", of_kbuild(workload)?),
+        "replay" => ("replay", of_replay(workload)?),
+        "long-running" => ("long-running", of_long_running(workload)?),
         _ => return None,
     };
-    present.insert("kind".into(), "host".into());
-    Some((kind, toml::to_string(&BTreeMap::from([("workload", present)])).ok()?))
+    present.remove("kind");
+    // What is none of the workload's is beside it.
+    let settings = present.remove("settings");
+    let tables = [("settings", settings), ("workload", Some(Value::Table(present)))];
+    let tables: BTreeMap<&str, Value> =
+        tables.into_iter().filter_map(|(name, table)| Some((name, table?))).collect();
+    Some((kind, toml::to_string(&tables).ok()?))
+}
+
+/// Kinds that workloads had, and those of the programs that they are now.
+const FORMER: [(&str, &str); 8] = [
+    ("paging", "groups"),
+    ("numa", "numa01"),
+    ("mappings", "recorded-mappings"),
+    ("socket-stream", "socket-stream"),
+    ("page-fault", "page-faults"),
+    ("kbuild", "kernel-build"),
+    ("replay", "page-trace"),
+    ("long-running", "map-unmap"),
+];
+
+/// The kind of a scenario's workload that is of a former form, and the kind of program that it is now; for a text whose keys have no present
+/// form.
+pub(super) fn former_kind(text: &str) -> Option<(&'static str, &'static str)> {
+    let scenario: Table = toml::from_str(text).ok()?;
+    let kind = scenario.get("workload")?.get("kind")?.as_str()?;
+    FORMER.into_iter().find(|(former, _)| *former == kind)
 }
 
 fn of_mappings(mut program: Table) -> Option<Table> {
@@ -106,6 +142,59 @@ fn of_kbuild(mut program: Table) -> Option<Table> {
         ("cgroups".into(), Value::Array(vec![cgroup])),
         ("programs".into(), Value::Array(vec![program])),
     ]))
+}
+
+fn of_replay(mut program: Table) -> Option<Table> {
+    program.insert("kind".into(), "page-trace".into());
+    program.insert("milliseconds".into(), Value::from(LONG));
+    let mut workload = of_loop("trace", program)?;
+    workload.remove("warm_milliseconds");
+    Some(workload)
+}
+
+/// Sizes were parts of memory; what is mapped was counted in turnovers of it.
+fn of_long_running(mut program: Table) -> Option<Table> {
+    let number = |value: Value| value.as_float().or(value.as_integer().map(|whole| whole as f64));
+    let mut take = |key: &str| number(program.remove(key)?);
+    let (memory, occupancy, turnovers) = (take("memory_mib")?, take("occupancy")?, take("turnovers")?);
+    let (unmovable, zram, order) = (take("unmovable")?, take("zram")?, take("order")?);
+    let part = |percent: f64| Value::from((memory * percent / 100.0).round() as i64);
+    let compacts = program.remove("compaction")?.as_str()? != "none";
+    let cache = program.remove("page_cache")?;
+    let is_cached = cache.as_str()? != "none";
+    let resident = program.remove("occupied").is_some_and(|of| of.as_str() == Some("memory"));
+    let program = table([
+        ("kind", Some("map-unmap".into())),
+        ("tasks", program.remove("processes")),
+        ("mib", Some(part(occupancy))),
+        ("counted", resident.then(|| "resident".into())),
+        ("turnovers", Some(Value::from((100.0 * turnovers / occupancy).round().max(1.0) as i64))),
+        ("areas", program.remove("areas")),
+        ("partly_touched", program.remove("partly_touched")),
+        ("unmovable_mib", Some(part(unmovable))),
+        ("file_mib", is_cached.then(|| part(400.0))),
+        ("preferred_kib", Some(Value::from(4 << order as i64))),
+    ]);
+    let program = table([("name", Some("tasks".into())), ("program", Some(program))]);
+    let mem = format!("{}M", memory as i64 + OF_KERNEL_MIB);
+    let settings = table([
+        ("mem", Some(mem.into())),
+        ("vm.compaction_proactiveness", (!compacts).then(|| "0".into())),
+        // Nothing could be reclaimed, so kswapd would not have undone a boost.
+        ("vm.watermark_boost_factor", (!is_cached && zram == 0.0).then(|| "0".into())),
+    ]);
+    let Value::Table(present) = table([
+        ("settings", Some(settings)),
+        ("files", is_cached.then(|| "nvme".into())),
+        ("large_folios", (cache.as_str()? == "blocks").then(|| true.into())),
+        ("swap", (zram > 0.0).then(|| "zram".into())),
+        ("swap_mib", (zram > 0.0).then(|| part(zram))),
+        ("milliseconds", Some(Value::from(LONG))),
+        ("programs", Some(Value::Array(vec![program]))),
+    ]) else {
+        return None;
+    };
+    Some(present)
 }
 
 /// A program that was measured for so many milliseconds.
@@ -230,16 +319,14 @@ fn by_cgroup(mut demand: Table) -> BTreeMap<i64, Table> {
 #[cfg(test)]
 mod tests {
     use crate::scenario::Scenario;
-    use sim::host::HostPrograms;
+    use sim::Workload;
 
     /// The host that the error about a scenario of a former kind shows, behind the scenario's header.
-    fn present(header: &str, kind: &str, former: &str) -> HostPrograms {
+    fn present(header: &str, kind: &str, former: &str) -> Workload {
         let error = Scenario::parse("old.toml", former).unwrap_err().to_string();
         let (said, present) = error.split_once("\n\n").unwrap();
         assert!(said.starts_with(&format!("old.toml: line 10: workload.kind = {kind}")), "{said}");
-        let scenario = Scenario::parse("new.toml", &format!("{header}{present}")).unwrap();
-        let sim::Workload::Host(host) = scenario.workload else { panic!("a host") };
-        host
+        Scenario::parse("new.toml", &format!("{header}{present}")).unwrap().workload
     }
 
     #[test]
@@ -367,5 +454,51 @@ mod tests {
             [("numa02", None), ("kernel-thread", Some(3)), ("touch-once", Some(2))]
         );
         assert_eq!((host.programs[0].begins_on, host.programs[0].start_milliseconds), (Some(0), 1));
+    }
+
+    #[test]
+    fn a_trace_is_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-128'\nseries = 'pcp'\n\
+             variants = ['6.18']\nseeds = 1\nmetrics = ['alloc_zone']\n";
+        let former =
+            format!("{header}[workload]\nkind = 'replay'\ntrace = 'a.parquet'\ncopies = 2\nstagger_us = 7\n");
+        let host = present(header, "replay", &former);
+        assert_eq!(host.warm_milliseconds, 0);
+        let workload::tasks::ProgramSpec::PageTrace(spec) = &host.programs[0].program else {
+            panic!("a trace")
+        };
+        assert_eq!((spec.trace.to_str(), spec.copies, spec.stagger_us), (Some("a.parquet"), 2, 7));
+    }
+
+    #[test]
+    fn memory_that_comes_and_goes_is_of_a_program_of_a_host() {
+        let header = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'i7-9700'\nseries = 'folios'\n\
+             variants = ['folios-v2']\nseeds = 1\nmetrics = ['preferred_success']\n";
+        let former = |cache: &str, zram: f64| {
+            format!(
+                "{header}[workload]\nkind = 'long-running'\nmemory_mib = 256\noccupancy = 50.0\nturnovers = 20\nprocesses = 4\n\
+                 areas = [{{ least = 1, most = 3, weight = 1.0, life = 1.0 }}]\npartly_touched = 0.0\nunmovable = 2.0\n\
+                 page_cache = '{cache}'\nzram = {zram:?}\ncompaction = 'none'\norder = 4\n"
+            )
+        };
+        let host = present(header, "long-running", &former("none", 0.0));
+        let workload::tasks::ProgramSpec::MapUnmap(spec) = &host.programs[0].program else { panic!("areas") };
+        assert_eq!((spec.mib, spec.turnovers, spec.unmovable_mib, spec.preferred_kib), (128, 40, 5, 64));
+        assert_eq!((spec.file_mib, host.swap_mib), (0, 0));
+        let host = present(header, "long-running", &former("blocks", 40.0));
+        assert!(host.large_folios && host.swap.as_deref() == Some("zram"));
+        assert_eq!(host.swap_mib, 102);
+    }
+
+    #[test]
+    fn what_lacks_keys_of_its_former_form_is_told_which_program_it_is_now() {
+        let former = "name = 'old'\ndescription = 'd'\nevidence = 'e'\nmachine = 'i7-9700'\nvariants = ['6.18']\nseeds = 1\n\
+             metrics = ['score']\n[workload]\nkind = 'long-running'\n";
+        let error = Scenario::parse("old.toml", former).unwrap_err().to_string();
+        assert!(error.starts_with("old.toml: line 9: workload.kind = long-running: "), "{error}");
+        assert!(error.contains("a program of kind \"map-unmap\""), "{error}");
+        for (_, program) in super::FORMER {
+            assert!(workload::tasks::ProgramSpec::KINDS.contains(&program), "{program}");
+        }
     }
 }

@@ -6,15 +6,15 @@
 //!             └ refuses: all keys and numbers that are wrong (mistakes.rs); if there are none, what serde says in other words
 //! ```
 
-use super::former::present_form;
+use super::former::{former_kind, present_form};
 use super::mistakes::{Mistake, in_own_words, mistakes, shown};
 use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
 use machine::profile::line_of;
 use machine::{PageSize, WrongValue};
 use mm::Series;
+use sim::KernelChoice;
 use sim::metric::of_program::PROCESSES_KILLED;
 use sim::metric::{METRICS, Metric};
-use sim::{KernelChoice, Workload};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -41,10 +41,8 @@ fn place_in_workload(text: &str) -> Option<toml::de::Error> {
             place_in(program, workload::tasks::ProgramSpec::error_in)
         })
     });
-    let mut error = part("program")
-        .and_then(|program| place_in(program, ProgramSpec::error_in))
-        .or(programs)
-        .or_else(|| place_in(workload.clone(), Workload::error_in))?;
+    let mut error =
+        part("program").and_then(|program| place_in(program, ProgramSpec::error_in)).or(programs)?;
     error.set_input(Some(text));
     Some(error)
 }
@@ -99,10 +97,16 @@ impl Scenario {
             Err(error) => {
                 if let Some((former, present)) = present_form(text) {
                     let expected = format!(
-                        "`host` since programs can run side by side. As it is written now, in place of all tables of the workload:\n\n{present}"
+                        "no kind, or `host`: it is a program of a host now. As it is written now, in place of all tables of the workload, and beside other settings:\n\n{present}"
                     );
                     let wrong = WrongValue::new("workload.kind", former, expected);
                     return Err(wrong_value(place, text, wrong));
+                }
+                if let Some((former, program)) = former_kind(text) {
+                    let expected = format!(
+                        "no kind, or `host`: it is a program of kind \"{program}\" now ([[workload.programs]]), whose keys are in docs/src/reference/scenarios.md"
+                    );
+                    return Err(wrong_value(place, text, WrongValue::new("workload.kind", former, expected)));
                 }
                 one_or_several(wrong_keys(place, text, Scenario::TAKES))?;
                 return Err(syntax(place, text, &place_in_workload(text).unwrap_or(error)));
@@ -117,7 +121,12 @@ impl Scenario {
         let refused = |wrong: WrongValue| wrong_value(place, text, wrong);
         let asked = |key, error| ScenarioError::Asked { place: place.into(), key, error: Box::new(error) };
         let mut errors = Vec::new();
-        errors.extend(self.check_bounds("").and_then(|()| self.workload.check()).err().map(refused));
+        errors.extend(
+            self.check_bounds("")
+                .and_then(|()| self.workload.check().map_err(|wrong| wrong.within("workload")))
+                .err()
+                .map(refused),
+        );
         if self.metrics.is_empty() {
             let expected = "at least one of those that `mmtwin list metrics` shows";
             errors.push(refused(WrongValue::new("metrics", "[]", expected)));
@@ -158,10 +167,7 @@ impl Scenario {
 
     /// The programs that have metrics of their own.
     fn programs(&self) -> Vec<&str> {
-        match &self.workload {
-            Workload::Host(host) => host.reported(),
-            _ => Vec::new(),
-        }
+        self.workload.reported()
     }
 
     /// How many processes of each program the OOM killer has killed, where programs have that.
@@ -177,7 +183,7 @@ impl Scenario {
 
     /// Why its runs never have a metric; `None` if they may.
     pub fn why_not_measured(&self, metric: &Metric) -> Option<String> {
-        metric.why_not_measured(self.workload.kind()).or_else(|| {
+        metric.why_not_measured().or_else(|| {
             let programs = self.programs();
             let name = metric.program().filter(|name| !programs.contains(name))?;
             Some(format!("{} has no program {name}; it has {}", self.name, list(programs.into_iter())))
@@ -192,13 +198,12 @@ fn wrong_metric(scenario: &Scenario) -> Option<WrongValue> {
         let expected = format!("a metric that `mmtwin list metrics` shows; most like it: {like}");
         return Some(WrongValue::new("metrics", unknown, expected));
     }
-    let kind = scenario.workload.kind();
-    let never = |metric: &Metric| metric.why_not_measured(kind).is_some();
+    let never = |metric: &Metric| metric.only_published;
     if let Some(metric) =
         scenario.metrics.iter().find(|name| Metric::find(name).is_some_and(|metric| never(&metric)))
     {
         let measured = METRICS.iter().filter(|metric| !never(metric)).map(|metric| metric.name);
-        let expected = format!("one that workloads of kind {kind} have: {}", list(measured));
+        let expected = format!("one that runs have: {}", list(measured));
         return Some(WrongValue::new("metrics", metric, expected));
     }
     let programs = scenario.programs();

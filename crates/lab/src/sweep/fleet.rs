@@ -43,19 +43,12 @@ pub type Levels = Vec<(usize, usize)>;
 impl Member {
     /// How many recordings there are, if seeds select one and chance has no other part: seeds from 1 to that number.
     pub fn recordings(&self) -> Option<usize> {
-        match &self.scenario.workload {
-            Workload::Host(host) => host.recordings(),
-            _ => None,
-        }
+        self.scenario.workload.recordings()
     }
 
-    /// Whether every seed is the same run: there is one recording, and of a replay no cost of the machine has a spread.
+    /// Whether every seed is the same run.
     pub(super) fn is_one_recording(&self) -> bool {
-        let costs = &self.machine.costs;
-        match &self.scenario.workload {
-            Workload::Replay(_) => costs.take_spread.value == 0.0 && costs.put_spread.value == 0.0,
-            _ => self.recordings() == Some(1),
-        }
+        self.recordings() == Some(1)
     }
 
     /// Refuses a member that cannot run as it is.
@@ -90,19 +83,8 @@ impl Member {
     }
 }
 
-/// The milliseconds of workloads whose results are rates over the time that is simulated; none of those that have an end of their own, or
-/// whose tasks need the time for whole rounds.
-fn milliseconds(workload: &mut Workload) -> Option<&mut u64> {
-    match workload {
-        Workload::Host(workload) => Some(&mut workload.milliseconds),
-        _ => None,
-    }
-}
-
 fn shorten(workload: &mut Workload) {
-    if let Some(milliseconds) = milliseconds(workload) {
-        *milliseconds = (*milliseconds / 4).max(1);
-    }
+    workload.milliseconds = (workload.milliseconds / 4).max(1);
 }
 
 /// The members, and what each value of each key is for them.
@@ -220,10 +202,7 @@ impl Fleet {
 
     /// A quarter of the virtual time where the results of all members are rates over it, or else the whole.
     pub fn shortest(&self) -> Time {
-        let can = |member: &Member| {
-            milliseconds(&mut member.scenario.workload.clone()).is_some()
-                && member.run(&[], 1, Time::Quarter).is_ok()
-        };
+        let can = |member: &Member| member.run(&[], 1, Time::Quarter).is_ok();
         if self.members.iter().all(can) { Time::Quarter } else { Time::Whole }
     }
 }

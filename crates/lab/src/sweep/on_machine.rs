@@ -7,7 +7,7 @@
 //!   thp_anon                       the kernel's command line
 //! ```
 
-use mm::sysctl::module_of;
+use mm::sysctl::{is_of_command_line, module_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,8 +40,6 @@ const DIRECTORIES: [(&str, &str); 6] = [
     ("numa_balancing/", "/sys/kernel/debug/sched/"),
 ];
 
-const BOOT: [&str; 4] = ["thp_anon", "flexthp_unhinted_max", "hugepage_alloc_threads", "/boot"];
-
 fn place(key: &str) -> Place {
     if let Some((module, parameter)) = module_of(key) {
         return Place::File(format!("/sys/module/{module}/parameters/{parameter}"));
@@ -51,7 +49,7 @@ fn place(key: &str) -> Place {
         _ if key.starts_with("vm.") || key.starts_with("kernel.") => Place::Sysctl,
         (_, Some((_, directory))) => Place::File(format!("{directory}{key}")),
         ("tlb_single_page_flush_ceiling", _) => Place::File(format!("/sys/kernel/debug/x86/{key}")),
-        _ if BOOT.iter().any(|boot| key.ends_with(boot)) => Place::CommandLine,
+        _ if is_of_command_line(key) => Place::CommandLine,
         _ => Place::Nowhere,
     }
 }

@@ -310,7 +310,7 @@ impl Vmas {
     }
 
     /// The page after the last VMA.
-    pub(crate) fn end(&self) -> Vpn {
+    pub fn end(&self) -> Vpn {
         let last = self.tree.at_or_before(Vpn::MAX);
         last.and_then(|last| self.at(last)).map_or(0, |vma| vma.end)
     }

@@ -19,6 +19,7 @@
 //! `alloc_contig_pages` and `build_zonelists` in mm/page_alloc.c.
 
 use super::PageAllocator;
+use crate::Features;
 use crate::allocator::buddy::Wanted;
 use crate::allocator::compaction::{self, CompactMode, CompactResult};
 use crate::allocator::memory_map::ZoneType;
@@ -26,7 +27,7 @@ use crate::allocator::page::{Geometry, Pfn};
 use crate::allocator::pcp::{is_order_allowed, list_index};
 use crate::allocator::policy;
 use crate::allocator::request::{Effort, PAGE_ALLOC_COSTLY_ORDER, Placement, Request};
-use crate::allocator::watermark::Mark;
+use crate::allocator::watermark::{Mark, Reserves};
 use crate::allocator::zone::Zone;
 use crate::counters::Event;
 use crate::delayacct::Cause;
@@ -588,6 +589,13 @@ impl PageAllocator {
             follows
         });
         spans.into_iter().max_by_key(|span| span.end - span.start).unwrap_or_default()
+    }
+
+    /// Whether a movable block of `order` could be allocated for a CPU of `node` without reclaim or compaction
+    /// (`get_page_from_freelist` with `ALLOC_WMARK_LOW`).
+    pub fn could_allocate(&self, features: &Features, node: Node, order: u8) -> bool {
+        let mut zones = self.zonelists[node.index()].iter().map(|&z| &self.zones[z]);
+        zones.any(|zone| zone.is_above(features, Mark::Low, order, ZoneType::Movable, Reserves::default()))
     }
 
     fn zonelist(&self, node: Node, placement: Placement) -> &[usize] {

@@ -5,7 +5,7 @@
 //! `numa_balancing` in debugfs (kernel/sched/debug.c), the parameters of modules (mm/zswap.c, mm/damon/reclaim.c); read in 6.1.192 and
 //! 6.12.117 where [`Since::Oldest`] says so.
 
-use super::{Kind, Limit, Place, Scale, Setting, Since, Subsystem, Unit};
+use super::{Kind, Limit, Place, Scale, Setting, Settings, Since, Subsystem, Unit};
 use crate::address_space::huge_memory::settings::{Defrag, Enabled, Mode};
 use crate::series::Known;
 
@@ -142,6 +142,11 @@ const fn max_ptes(name: &'static str, place: Place, description: &'static str) -
 
 /// All settings.
 pub const SETTINGS: &[Setting] = &[
+    Setting::new("mem", Kind::Text("a size, such as 512M or 4G"), Place::Text(Settings::boot_with_memory))
+        .acts_on(
+            Subsystem::Zones,
+            "memory that the kernel uses, as if the machine had no more (kernel command line); on machines of one node",
+        ),
     integer_and(
         "vm.percpu_pagelist_high_fraction",
         MIN_PERCPU_PAGELIST_HIGH_FRACTION,

@@ -5,12 +5,15 @@
 use crate::address_space::huge_memory::settings::ThpSettings;
 use crate::allocator::fault_injection::FaultAttr;
 use crate::damon::policy::DamonReclaimSettings;
+use crate::memparse::memparse;
 use crate::zswap::policy::ZswapSettings;
 use machine::PageSize;
 
 /// Values of all settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// `mem`: memory that the kernel uses, bytes; all that the machine has if nobody limits it.
+    pub mem: Option<u64>,
     /// `vm.percpu_pagelist_high_fraction`: 0, or the part of a zone that all its pagesets may hold, at least 8.
     pub percpu_pagelist_high_fraction: u64,
     /// `vm.min_free_kbytes` if the user has set it.
@@ -81,6 +84,7 @@ impl Settings {
     /// The defaults of a kernel with pages of this size.
     pub fn new(page_size: PageSize) -> Settings {
         Settings {
+            mem: None,
             percpu_pagelist_high_fraction: 0,
             min_free_kbytes: None,
             watermark_scale_factor: 10,
@@ -111,6 +115,13 @@ impl Settings {
             fail_page_alloc: FaultAttr::default(),
             failslab: FaultAttr::default(),
         }
+    }
+
+    /// Takes `mem=` of the kernel command line; false if it is no size (`parse_memopt`, `early_mem`).
+    pub(super) fn boot_with_memory(&mut self, size: &str) -> bool {
+        let bytes = memparse(size).filter(|&bytes| bytes > 0);
+        self.mem = bytes.or(self.mem);
+        bytes.is_some()
     }
 
     /// The size of pages, which a kernel is built for.

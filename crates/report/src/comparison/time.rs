@@ -12,7 +12,6 @@ use lab::comparison::VariantSummary;
 use lab::results::Record;
 use machine::{Cpu, Node, Topology};
 use mm::Category;
-use sim::Workload;
 use std::collections::BTreeMap;
 
 /// Columns that a chart of CPUs has at most; on larger machines neighbours share one.
@@ -195,11 +194,10 @@ fn is_of_programs(category: &str) -> bool {
 /// Names of the programs in each memory cgroup.
 fn programs_of_cgroups(record: &Record) -> BTreeMap<String, Vec<String>> {
     let mut cgroups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    if let Workload::Host(host) = &record.run.workload {
-        for program in &host.programs {
-            if let Some(cgroup) = &program.cgroup {
-                cgroups.entry(cgroup.clone()).or_default().push(program.name.clone());
-            }
+    let host = &record.run.workload;
+    for program in &host.programs {
+        if let Some(cgroup) = &program.cgroup {
+            cgroups.entry(cgroup.clone()).or_default().push(program.name.clone());
         }
     }
     cgroups
@@ -255,11 +253,10 @@ mod tests {
         let scenario = Scenario::load("crowded-host").unwrap();
         let machine = load_machine(&scenario.machine).unwrap();
         let mut run = scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap();
-        if let Workload::Host(host) = &mut run.workload {
-            for program in &mut host.programs {
-                let is_shared = ["build", "database"].contains(&program.name.as_str());
-                program.cgroup = is_shared.then(|| "shared".into());
-            }
+        let host = &mut run.workload;
+        for program in &mut host.programs {
+            let is_shared = ["build", "database"].contains(&program.name.as_str());
+            program.cgroup = is_shared.then(|| "shared".into());
         }
         let mut outcome = Outcome::default();
         for (name, seconds) in [("build", 2.0), ("database", 3.0), ("java", 5.0)] {

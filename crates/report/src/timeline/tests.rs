@@ -7,19 +7,16 @@ use machine::Time;
 use machine::timeline::Window;
 use mm::Category;
 use prost::Message;
+use sim::Run;
 use sim::outcome::Outcome;
 use sim::progress::RunProgress;
 use sim::run_event::{FileWrite, Happening, RunEvent};
-use sim::{Run, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A short run of a scenario's first variant.
 fn short_run(name: &str) -> Run {
     let mut scenario = Scenario::load(name).unwrap();
-    match &mut scenario.workload {
-        Workload::Host(host) => (host.warm_milliseconds, host.milliseconds) = (50, 200),
-        _ => panic!("{name}: of another kind"),
-    }
+    (scenario.workload.warm_milliseconds, scenario.workload.milliseconds) = (50, 200);
     let machine = load_machine(&scenario.machine).unwrap();
     scenario.run(&scenario.variants[0], 1, &machine, &BTreeMap::new()).unwrap()
 }
@@ -136,7 +133,7 @@ fn runs_are_groups_of_one_trace() {
 #[test]
 fn slices_add_up_to_the_time_by_cause() {
     let mut run = short_run("working-set-shift-1g");
-    let Workload::Host(host) = &mut run.workload else { unreachable!() };
+    let host = &mut run.workload;
     host.milliseconds = 20;
     let outcome = with_timeline(&run, 1);
     let read = read(&trace([("one".to_string(), of(&outcome))]));

@@ -10,12 +10,14 @@
 //! Who waits for a device is woken by the CPU on which it went to sleep, as the interrupt of a request comes to the CPU that
 //! submitted it.
 
+mod areas;
 mod pages;
 mod recorded;
 pub(super) mod sockets;
 mod writes;
 
 use super::events::Events;
+use super::folio_windows::FolioWindows;
 use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
 use super::own_time::OwnTimes;
@@ -24,11 +26,11 @@ use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, s
 use super::threads::{
     Beginnings, Doing, Pids, Process, Role, Running, State, Thread, TransactionWaits, Writing,
 };
-use super::{Area, Cgroup, HostPrograms, Written};
+use super::{Area, Cgroup, Workload, Written};
 use crate::block_io::{BlockIo, Wait};
 use crate::daemons::Daemons;
 use crate::held_pages::HeldPages;
-use crate::mapping::{bind, map_again, map_apart, pages_of};
+use crate::mapping::{bind, pages_of};
 use crate::memory_access::{Access, MemoryAccesses, Span};
 use crate::oom::{self, Relief, Shortage};
 use crate::outcome::Outcome;
@@ -38,7 +40,7 @@ use crate::sched::{CpuSet, Scheduler};
 use crate::{Boot, Program, RunError, Step, System, metric};
 use machine::{Cpu, Node, PageSize, Time};
 use mm::Category;
-use mm::address_space::{MmId, VmFlags, Vpn};
+use mm::address_space::{MmId, VmFlags};
 use mm::allocator::request::OutOfMemory;
 use mm::delayacct::{Cause, Delay};
 use mm::features::sched::SchedFeatures;
@@ -88,6 +90,7 @@ pub(super) struct Host<'s> {
     reports: Reports,
     samples: Samples,
     own_times: OwnTimes,
+    folio_windows: FolioWindows,
     /// The memory cgroups by number.
     memcgs: Vec<Memcg>,
     cgroups: &'s [Cgroup],
@@ -114,7 +117,7 @@ pub(super) struct Host<'s> {
 }
 
 impl<'s> Host<'s> {
-    pub fn new(boot: &Boot, spec: &'s HostPrograms, system: &mut System) -> Result<Host<'s>, RunError> {
+    pub fn new(boot: &Boot, spec: &'s Workload, system: &mut System) -> Result<Host<'s>, RunError> {
         let writes = spec.writes(system)?;
         let (pools, booted) = (PoolWrites::new(system), system.latest());
         let (cpus, nodes) = (system.machine.topology.cpus(), system.machine.topology.nodes.into());
@@ -124,7 +127,7 @@ impl<'s> Host<'s> {
             None => sched,
         };
         let mut scheduler = Scheduler::new(cpus, sched, boot.stream(Stream::Placement, 0));
-        let all = Beginnings::new(boot, spec, system, &mut scheduler)?;
+        let mut all = Beginnings::new(boot, spec, system, &mut scheduler)?;
         let daemons = Daemons::new(&system.machine.topology, &mut scheduler);
         let swap = spec.swap.as_deref().map(|device| (device, spec.swap_mib));
         let io = BlockIo::new(boot.machine, spec.files.as_deref(), swap, system);
@@ -136,6 +139,9 @@ impl<'s> Host<'s> {
         let of_files = io.memory_of_files(pages * page_size.bytes()).div_ceil(page_size.bytes());
         system.mm.parts.allocator.let_faults_reschedule();
         let held = hold_memory(boot, spec, system, of_files)?;
+        system.before_the_run(|system| {
+            all.programs.iter_mut().for_each(|program| program.allocate_blocks(system));
+        });
         for cpu in system.machine.topology.all_cpus() {
             system.wake(cpu, booted);
         }
@@ -144,6 +150,7 @@ impl<'s> Host<'s> {
             reports: Reports::new(spec, cpus),
             samples: Samples::default(),
             own_times: OwnTimes::new(system, &all.programs),
+            folio_windows: FolioWindows::new(system, &all.programs),
             sockets: Sockets::new(system, &all.programs),
             running: all.threads.iter().filter(|thread| thread.is_counted()).count(),
             done_at: Time::ZERO,
@@ -222,6 +229,7 @@ impl<'s> Host<'s> {
         self.reports.start_measuring(system);
         self.pools.start_measuring();
         self.own_times.start_measuring();
+        self.folio_windows.start_measuring(system, &self.programs);
         self.sockets.start_measuring();
         self.events.start_measuring();
     }
@@ -253,8 +261,10 @@ impl<'s> Host<'s> {
         }
         outcome.areas = heat_map(system);
         outcome.set(metric::ELAPSED, (times.end - times.start).seconds());
+        self.folio_windows.close(system, times.end, &self.programs, &self.processes);
         self.reports.fill(&mut outcome, times);
         self.own_times.fill(&mut outcome, system, &self.reports);
+        self.folio_windows.fill(&mut outcome, system, &self.programs);
         self.pools.fill(&mut outcome);
         self.sockets.fill(&mut outcome);
         if self.io.has_devices() {
@@ -570,16 +580,15 @@ impl<'s> Host<'s> {
             Operation::Read { .. } => return self.read(system, cpu, thread, doing()),
             Operation::Write { .. } => return self.write(system, cpu, thread, doing()),
             Operation::Access { area, first, pages, write, extent } => {
-                let parts = self.page_size.pages_of_parts(first..first + pages);
-                let start = self.area(thread, area).start;
-                let pages = start + parts.start..start + parts.end;
-                let own = &mut self.threads[thread];
-                own.span = Span { pages, access: Access::of(write), extent };
-                own.area = area as usize;
+                self.begin_access(thread, area, first..first + pages, (Access::of(write), extent));
             }
-            Operation::Release { .. } | Operation::Map { .. } | Operation::Mmap { .. } => {
-                self.change_areas(system, cpu, thread, doing());
-            }
+            Operation::Release { .. }
+            | Operation::Map { .. }
+            | Operation::Mmap { .. }
+            | Operation::Munmap { .. } => self.change_areas(system, cpu, thread, doing()),
+            Operation::ReadStatm => self.read_statm(system, thread),
+            Operation::AllocBlock { .. } => return Ok(self.alloc_block(system, cpu, thread, doing())),
+            Operation::FreeBlock { .. } => return Ok(self.free_block(system, cpu, thread, doing())),
             Operation::Pin(to) => return self.pin(system, cpu, thread, (doing(), to)),
             Operation::SetMempolicy(node) => {
                 let node = node.map(Node).or(self.programs[self.threads[thread].program].memory_node);
@@ -611,27 +620,6 @@ impl<'s> Host<'s> {
             Operation::TransactionEnd => self.end_transaction(system.machine.now(cpu), thread),
         }
         Ok(Progress::Goes)
-    }
-
-    /// Maps areas of a thread's process, or frees pages of them.
-    fn change_areas(&mut self, system: &mut System, cpu: Cpu, thread: usize, doing: Doing) {
-        match doing.operation {
-            Operation::Release { area, first, pages } => {
-                let part = self.part_of(thread, area, first..first.saturating_add(pages));
-                self.release(system, cpu, thread, (doing, part));
-            }
-            Operation::Map { area } => {
-                let area = self.area(thread, area);
-                if !self.release(system, cpu, thread, (doing, area.clone())) {
-                    map_again(system, cpu, self.mm_of(thread), area);
-                }
-            }
-            Operation::Mmap { pages } => {
-                let area = map_apart(system, self.mm_of(thread), pages_of(self.page_size, pages));
-                self.processes[self.threads[thread].process].areas.push(area);
-            }
-            _ => {}
-        }
     }
 
     /// Lets a thread wait for a request that arrives so long after its program's start, which may be in the past.
@@ -684,17 +672,6 @@ impl<'s> Host<'s> {
 
     fn mm_of(&self, thread: usize) -> MmId {
         self.processes[self.threads[thread].process].mm.expect("threads of who was killed do nothing")
-    }
-
-    fn area(&self, thread: usize, area: u32) -> Range<Vpn> {
-        self.processes[self.threads[thread].process].areas[area as usize].clone()
-    }
-
-    /// Some pages of an area, counted from its start in pages of 4 KiB, as far as it has them.
-    fn part_of(&self, thread: usize, area: u32, parts: Range<u64>) -> Range<Vpn> {
-        let Range { start, end } = self.area(thread, area);
-        let part = self.page_size.pages_of_parts(parts);
-        start + part.start..end.min(start.saturating_add(part.end))
     }
 
     /// Sets the CPU affinity of a thread.
@@ -857,7 +834,7 @@ impl<'s> Host<'s> {
             None => Mapped::default(),
         };
         let own = &mut self.processes[process];
-        (own.data, own.areas) = (mapped.data, mapped.areas);
+        (own.data, own.areas) = (mapped.data, mapped.areas.into_iter().collect());
         own.recorded.exec();
         self.threads[thread].stack = mapped.stacks.first().copied();
         self.begin_process(system, cpu, thread, (mm, task));
@@ -921,7 +898,7 @@ impl<'s> Host<'s> {
     fn note_touched(&mut self, system: &mut System, thread: usize) {
         let task = self.scheduler.task(thread);
         let Thread { process, ref mut touched, .. } = self.threads[thread];
-        for (pages, area) in touched.drain(..).zip(&self.processes[process].areas) {
+        for (pages, area) in touched.drain(..).zip(self.processes[process].areas.iter()) {
             if pages > 0 {
                 system.mm.parts.note_touched(task, area.start, pages);
             }
@@ -959,7 +936,7 @@ impl<'s> Host<'s> {
 /// Takes the memory that the scenario says is in use from the start, and that of the files of programs.
 fn hold_memory(
     boot: &Boot,
-    spec: &HostPrograms,
+    spec: &Workload,
     system: &mut System,
     of_files: u64,
 ) -> Result<HeldPages, RunError> {

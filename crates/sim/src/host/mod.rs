@@ -16,9 +16,11 @@
 //!
 //! Left out: nice values and wake-ups between processes.
 
+mod areas;
 mod durations;
 mod engine;
 mod events;
+mod folio_windows;
 mod heat_map;
 mod layout;
 mod own_time;
@@ -56,7 +58,16 @@ const SETTLE_SECONDS: f64 = 60.0;
 /// Bounds of copies.
 const COPIES: Bounds = Bounds::new(1.0, 1000.0, "programs that run side by side");
 
-workload::no_numbers!(PlacementKey);
+workload::no_numbers!(PlacementKey, WorkloadKind);
+
+/// The word that the key `kind` of a workload takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadKind {
+    /// Programs on one machine.
+    #[default]
+    Host,
+}
 
 /// [`TaskPlacement`] as named in scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +94,10 @@ impl From<PlacementKey> for TaskPlacement {
 workload::keys! {
     /// Programs on one machine, as in a scenario.
     #[derive(Default)]
-    pub struct HostPrograms {
+    pub struct Workload {
+        /// What it is, as files say that are older than this being all that there is.
+        #[serde(default)]
+        pub kind: WorkloadKind,
         /// The device, of the machine's profile, that has the files; absent if no program has any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub files: Option<String>,
@@ -236,7 +250,7 @@ fn one() -> u32 {
     1
 }
 
-impl HostPrograms {
+impl Workload {
     /// Checks the keys and how they go together.
     pub fn check(&self) -> Result<(), WrongValue> {
         self.check_bounds("")?;
@@ -284,7 +298,7 @@ impl HostPrograms {
                 return Err(WrongValue::new("files", "absent", expected));
             }
             if let (Some(layout), Some(_)) = (program.layout, program.program.recordings()) {
-                let expected = "no layout here: a recording has the addresses of all that its processes map";
+                let expected = "no layout here: a recorded program maps what was recorded";
                 return Err(WrongValue::new(of("layout"), layout.name(), expected));
             }
             if let (Some(_), Some(cpu)) = (program.begins_on, program.begins_on_cpu) {
@@ -472,7 +486,7 @@ fn milliseconds(count: u64) -> Time {
 }
 
 /// Runs the programs of `spec`.
-pub(crate) fn run(boot: &Boot, spec: &HostPrograms) -> Result<Outcome, RunError> {
+pub(crate) fn run(boot: &Boot, spec: &Workload) -> Result<Outcome, RunError> {
     let mut system = boot.system()?;
     // Boot may have filled pools of huge pages.
     let booted = system.latest();

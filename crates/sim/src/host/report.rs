@@ -1,6 +1,6 @@
 //! What each program of a host did: transactions and how long they took, CPU time by cause.
 
-use super::HostPrograms;
+use super::Workload;
 use super::durations::Durations;
 use crate::daemons::Daemon;
 use crate::outcome::{Distribution, Outcome, ProgramOutcome, Sample};
@@ -146,7 +146,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub fn new(spec: &HostPrograms, cpus: usize) -> Reports {
+    pub fn new(spec: &Workload, cpus: usize) -> Reports {
         let copies = spec.programs.iter().enumerate();
         let of_operator = (!spec.events.is_empty()).then_some(spec.programs.len());
         let copies = copies.flat_map(|(at, program)| (0..program.copies).map(move |_| at));

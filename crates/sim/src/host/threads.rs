@@ -1,16 +1,16 @@
 //! The processes, threads, files and memory of a host's programs at their start.
 
+use super::areas::Areas;
 use super::engine::sockets::Block;
 use super::layout::{self, ProcessLayout};
-use super::{Cgroup, HostProgram, HostPrograms};
+use super::{Cgroup, HostProgram, Workload};
 use crate::block_io::ReadsInFlight;
 use crate::mapping::{bind, pages_of};
 use crate::memory_access::Span;
 use crate::recorded_space::RecordedSpace;
 use crate::sched::{CpuSet, Scheduler};
-use crate::{Boot, RunError, System};
-use machine::{Cpu, Node, PageSize, Time};
-use mm::Pfn;
+use crate::{Boot, Misfit, RunError, System};
+use machine::{Cpu, Node, PageSize, Time, WrongValue};
 use mm::address_space::{MmId, Vpn};
 use mm::delayacct::Delay;
 use mm::memcontrol::{Memcg, MemcgWrite};
@@ -21,10 +21,11 @@ use mm::readahead::OpenFileId;
 use mm::write::Write;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
+use mm::{Pfn, Placement, Request};
 use std::collections::VecDeque;
 use std::ops::Range;
 use workload::demand::Descriptor;
-use workload::operation::{Layout, Operation};
+use workload::operation::{KernelBlock, Layout, Operation};
 use workload::tasks::Program;
 
 /// The highest PID of a daemon.
@@ -176,7 +177,7 @@ pub(super) struct Process {
     pub of_kernel: bool,
     /// The page of data that all threads use, if they do.
     pub data: Option<Vpn>,
-    pub areas: Vec<Range<Vpn>>,
+    pub areas: Areas,
     pub alive: usize,
     /// Threads at the barrier, and the CPUs where they ran.
     pub waiting: Vec<(usize, Cpu)>,
@@ -203,10 +204,23 @@ impl OpenFiles {
     }
 }
 
+/// Where a numbered block of pages of the kernel is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Slot {
+    /// It is not allocated.
+    #[default]
+    Empty,
+    /// Memory did not suffice for it.
+    NoMemory,
+    Block(Pfn, u8),
+}
+
 /// A program that runs.
 pub(super) struct Running {
     pub generator: Program,
     pub files: Vec<OpenFiles>,
+    /// Blocks of pages that the kernel allocates for it, by number.
+    pub blocks: Vec<Slot>,
     /// The first of its processes among those of all programs.
     pub first_process: usize,
     /// The first of its sockets among those of all programs.
@@ -247,6 +261,7 @@ impl Running {
         Running {
             generator,
             files,
+            blocks: Vec::new(),
             first_process: 0,
             first_socket: 0,
             start: booted + super::milliseconds(start),
@@ -258,6 +273,16 @@ impl Running {
             allowed: node(|program| program.cpu_node).map(CpuSet::Of),
             begins_on: on_cpu.or(begins_on),
         }
+    }
+
+    /// Has the kernel allocate the blocks that it has allocated for the program before.
+    pub fn allocate_blocks(&mut self, system: &mut System) {
+        let placement = self.memory_node.map_or(Placement::Local, Placement::Bind);
+        let allocate = |block: &KernelBlock| {
+            let request = Request::new(block.order, block.migrate_type, placement);
+            system.alloc(Cpu(0), &request).map_or(Slot::NoMemory, |pfn| Slot::Block(pfn, block.order))
+        };
+        self.blocks = self.generator.layout().blocks.iter().map(allocate).collect();
     }
 
     /// Creates an address space of it.
@@ -278,6 +303,17 @@ pub(super) struct Beginnings {
     pub pids: Pids,
 }
 
+/// Checks that there are the CPUs that threads of the program at this place stay on.
+fn check_cpus(generator: &Program, at: usize, cpus: usize) -> Result<(), Misfit> {
+    let needed = generator.layout().stay_on_cpus;
+    if needed <= cpus {
+        return Ok(());
+    }
+    let expected = format!("no more than the machine's {cpus} CPUs; fewer copies, or another --machine");
+    let key = format!("workload.programs[{at}].program");
+    Err(Misfit::OutOfRange(WrongValue::new(key, format!("{needed} threads on a CPU each"), expected)))
+}
+
 /// Hands out PIDs.
 pub(super) struct Pids(u32);
 
@@ -292,7 +328,7 @@ impl Beginnings {
     /// Creates the programs of `spec`, whose threads `scheduler` gets to know under their numbers.
     pub fn new(
         boot: &Boot,
-        spec: &HostPrograms,
+        spec: &Workload,
         system: &mut System,
         scheduler: &mut Scheduler,
     ) -> Result<Beginnings, RunError> {
@@ -325,6 +361,7 @@ impl Beginnings {
                     .map_err(|wrong| {
                         RunError::Demand(wrong.within(format!("workload.programs[{at}].program")))
                     })?;
+                check_cpus(&generator, at, cpus)?;
                 let files = open_files(system, spec.large_folios, generator.layout());
                 all.add(
                     system,
@@ -394,7 +431,7 @@ impl Beginnings {
             first,
             of_kernel,
             data: None,
-            areas: Vec::new(),
+            areas: Areas::default(),
             alive: 0,
             waiting: Vec::new(),
             awaited_by: None,
@@ -456,8 +493,8 @@ impl Beginnings {
         };
         let files = process.mapped_files.iter().map(|&file| &running.files[file as usize]);
         let mapped_files = files.map(|file| layout::map_file(system, mm, file));
-        (own.data, own.areas) = (mapped.data, mapped.areas);
-        own.areas.extend(mapped_files);
+        own.data = mapped.data;
+        own.areas = mapped.areas.into_iter().chain(mapped_files).collect();
         for (&thread, stack) in own.threads.iter().zip(mapped.stacks) {
             self.threads[thread].stack = Some(stack);
         }
@@ -513,7 +550,7 @@ fn open_files(system: &mut System, large_folios: bool, layout: &Layout) -> Vec<O
 }
 
 /// Creates the memory cgroups, each below its parent: those of the first copies, where each copy has its own.
-fn create_memcgs(system: &mut System, spec: &HostPrograms) -> Vec<Vec<Memcg>> {
+fn create_memcgs(system: &mut System, spec: &Workload) -> Vec<Vec<Memcg>> {
     let mut memcgs: Vec<Vec<Memcg>> = Vec::new();
     for cgroup in &spec.cgroups {
         let parent = spec.cgroup(cgroup.parent.as_ref()).map_or(Memcg::ROOT, |place| memcgs[place][0]);

@@ -1,6 +1,6 @@
 //! A look at a host while it runs: what the memory manager has counted, and the areas of processes.
 
-use super::HostPrograms;
+use super::Workload;
 use super::engine::Host;
 use crate::{Boot, RunError};
 use machine::Time;
@@ -25,7 +25,7 @@ pub struct Area {
 /// count from when all processes have started their threads. The run ends with the last of them.
 pub fn watch(
     boot: &Boot,
-    spec: &HostPrograms,
+    spec: &Workload,
     times: &[Time],
     mut look: impl FnMut(Time, &MemoryManager, &[Area]),
 ) -> Result<(), RunError> {

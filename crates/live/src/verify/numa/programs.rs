@@ -21,7 +21,8 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 use sim::Misfit;
-use sim::host::{HostProgram, HostPrograms, ProcessLayout};
+use sim::Workload;
+use sim::host::{HostProgram, ProcessLayout};
 use workload::threads::autonuma::{FirstPass, Numa01, Numa02, PinMove};
 use workload::threads::{Layout, Program, ProgramSpec, Threads};
 
@@ -294,15 +295,15 @@ pub fn program(name: &str, seconds: u64) -> Option<ProgramSpec> {
 }
 
 /// A program as a scenario's workload, for some seconds.
-pub fn host(program: ProgramSpec, seconds: u64) -> HostPrograms {
-    HostPrograms {
+pub fn host(program: ProgramSpec, seconds: u64) -> Workload {
+    Workload {
         milliseconds: seconds * 1000,
         programs: vec![HostProgram {
             layout: Some(ProcessLayout::FixedAreas),
             begins_on: Some(0),
             ..HostProgram::new("program", program.into())
         }],
-        ..HostPrograms::default()
+        ..Workload::default()
     }
 }
 

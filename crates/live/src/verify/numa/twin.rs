@@ -5,7 +5,7 @@ use machine::profile::Figure;
 use machine::{Profile, Time};
 use mm::{Event, Mechanism, Series};
 use serde::{Deserialize, Serialize};
-use sim::host::{HostProgram, HostPrograms, watch};
+use sim::host::{HostProgram, watch};
 use sim::progress::RunProgress;
 use sim::{Misfit, Run, Workload};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl Emulated {
     }
 
     /// `program`, with what was there beside it.
-    fn beside(&self, mut host: HostPrograms) -> HostPrograms {
+    fn beside(&self, mut host: Workload) -> Workload {
         for program in &mut host.programs {
             program.begins_on = Some(self.begins_on);
         }
@@ -111,12 +111,12 @@ pub struct LruAdd {
 }
 
 /// Whether a program fits the emulated machine of two nodes.
-pub fn check(program: HostPrograms) -> Result<(), Misfit> {
+pub fn check(program: Workload) -> Result<(), Misfit> {
     let machine = load_machine(MACHINE).expect("a built-in machine");
     run(String::new(), machine, program, 0).check_fit()
 }
 
-fn run(kernel: String, machine: Profile, program: HostPrograms, seed: u64) -> Run {
+fn run(kernel: String, machine: Profile, program: Workload, seed: u64) -> Run {
     Run {
         scenario: Mechanism::Numa.name().into(),
         series: Series::NUMA.name.into(),
@@ -125,14 +125,14 @@ fn run(kernel: String, machine: Profile, program: HostPrograms, seed: u64) -> Ru
         seed,
         machine,
         settings: settings(Pages::Base),
-        workload: Workload::Host(program),
+        workload: program,
     }
 }
 
 /// What a program does on a kernel, seen after so many `seconds`, in order; runs differ by `seed`.
 pub fn trajectory(
     on: &Emulated,
-    program: &HostPrograms,
+    program: &Workload,
     seconds: &[f64],
     seed: u64,
 ) -> Result<Trajectory, String> {

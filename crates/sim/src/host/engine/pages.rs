@@ -4,10 +4,10 @@ use super::{Host, Progress};
 use crate::System;
 use crate::block_io::Wait;
 use crate::host::report::Call;
-use crate::host::threads::{Doing, Role, Running, Thread};
+use crate::host::threads::{Doing, Role, Running, Slot, Thread};
 use crate::mapping::SPAN;
-use crate::memory_access::Access;
-use machine::Cpu;
+use crate::memory_access::{Access, Span};
+use machine::{Cpu, Time};
 use mm::address_space::{MmId, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::{Category, Event, Pfn, Placement, Request};
@@ -16,6 +16,8 @@ use workload::operation::{Extent, Operation};
 
 /// Pages of a thread that are freed before others may take the locks: as many as leave the LRU lists each time their lock is taken.
 const RELEASED: u64 = 32;
+/// How long a thread waits before it looks again for a block that another has to allocate or free first.
+const BLOCK_WAIT: Time = Time::from_nanoseconds(1000);
 /// Most pages that the kernel allocates or frees for a thread before its CPU looks at something else.
 const KERNEL_PAGES: usize = 64;
 
@@ -71,6 +73,21 @@ impl Host<'_> {
             self.end_delay(system, cpu, thread);
         }
         Ok(Progress::Goes)
+    }
+
+    /// Lets a thread access some pages of an area, counted from its start in pages of 4 KiB.
+    pub(super) fn begin_access(
+        &mut self,
+        thread: usize,
+        area: u32,
+        parts: Range<u64>,
+        (access, extent): (Access, Extent),
+    ) {
+        let parts = self.page_size.pages_of_parts(parts);
+        let start = self.area(thread, area).start;
+        let own = &mut self.threads[thread];
+        own.span = Span { pages: start + parts.start..start + parts.end, access, extent };
+        own.area = area as usize;
     }
 
     /// Goes on with the pages that a thread accesses.
@@ -239,6 +256,62 @@ impl Host<'_> {
         own.doing = goes_on.then_some(Doing { done, ..doing });
         let time = system.machine.costs.page_alloc * taken as u64;
         system.machine.work(cpu, Category::Program, time);
+    }
+
+    /// Has the kernel allocate a block that a thread's program knows by number, once it has freed the one before.
+    pub(super) fn alloc_block(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        doing: Doing,
+    ) -> Progress {
+        let Operation::AllocBlock { block, order, migrate_type } = doing.operation else {
+            return Progress::Goes;
+        };
+        let request = Request::new(order, migrate_type, self.placement_of(thread));
+        let slot = self.slot_of(thread, block);
+        if matches!(slot, Slot::Block(..)) {
+            return self.wait_for_block(system, cpu, thread, doing);
+        }
+        *slot = system.alloc(cpu, &request).map_or(Slot::NoMemory, |pfn| Slot::Block(pfn, order));
+        system.machine.work(cpu, Category::Program, system.machine.costs.page_alloc);
+        Progress::Goes
+    }
+
+    /// Has the kernel free the block of a number, once it is allocated.
+    pub(super) fn free_block(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        doing: Doing,
+    ) -> Progress {
+        let Operation::FreeBlock { block } = doing.operation else { return Progress::Goes };
+        match std::mem::take(self.slot_of(thread, block)) {
+            Slot::Empty => self.wait_for_block(system, cpu, thread, doing),
+            Slot::NoMemory => Progress::Goes,
+            Slot::Block(pfn, order) => {
+                system.free(cpu, pfn, order);
+                system.machine.work(cpu, Category::Program, system.machine.costs.page_free);
+                Progress::Goes
+            }
+        }
+    }
+
+    fn slot_of(&mut self, thread: usize, block: u32) -> &mut Slot {
+        let blocks = &mut self.programs[self.threads[thread].program].blocks;
+        let number = block as usize;
+        if blocks.len() <= number {
+            blocks.resize(number + 1, Slot::Empty);
+        }
+        &mut blocks[number]
+    }
+
+    /// Lets a thread look again a little later, when another may have done with a block what it should have done before.
+    fn wait_for_block(&mut self, system: &System, cpu: Cpu, thread: usize, doing: Doing) -> Progress {
+        self.threads[thread].doing = Some(doing);
+        Progress::Waits(Wait { until: system.machine.now(cpu) + BLOCK_WAIT, cause: None })
     }
 
     /// Has the kernel free some of the blocks that it has allocated for a thread. Returns whether there are more.

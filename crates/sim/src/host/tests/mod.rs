@@ -2,7 +2,9 @@
 
 mod delays;
 mod events;
+mod map_unmap;
 mod nodes;
+mod page_trace;
 mod pools;
 mod zswap;
 
@@ -25,7 +27,7 @@ fn run_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Run {
     let text = format!(
         "files = 'nvme'\nswap = 'zram'\nswap_mib = 64\nwarm_milliseconds = 500\nmilliseconds = 1500\n{programs}"
     );
-    let spec: HostPrograms = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+    let spec: Workload = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
     spec.check().unwrap_or_else(|error| panic!("{error}"));
     let settings: BTreeMap<String, String> =
         settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -38,13 +40,13 @@ fn run_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Run {
         seed: 1,
         settings: choice.settings(machine.page_size, &BTreeMap::new(), &settings).unwrap(),
         machine,
-        workload: Workload::Host(spec),
+        workload: spec,
     }
 }
 
 fn outcome_of(variant: &str, settings: &[(&str, &str)], programs: &str) -> Outcome {
     let run = run_of(variant, settings, programs);
-    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let spec = &run.workload;
     let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), spec);
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let unknown = outcome.series.iter().find(|sample| crate::series::of(sample.name).is_none());
@@ -125,7 +127,7 @@ fn pairs(in_flight: u64, keys: &str) -> String {
 fn every_message_is_read_once_and_its_blocks_are_freed() {
     for in_flight in [1, 8] {
         let mut run = run_of("6.12", &[], &pairs(in_flight, "messages = 50_000"));
-        let Workload::Host(host) = &mut run.workload else { unreachable!("just made") };
+        let host = &mut run.workload;
         host.warm_milliseconds = 0;
         let outcome = crate::run(&run).unwrap();
         let own = &outcome.programs[0];
@@ -286,7 +288,7 @@ fn what_does_not_go_together_is_refused() {
         let text =
             format!("files = 'nvme'\nwarm_milliseconds = 0\nmilliseconds = 10\nprograms = []\n{programs}")
                 .replace("programs = []\n[[", "[[");
-        let spec: HostPrograms = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+        let spec: Workload = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
         if let Err(wrong) = spec.check() {
             return wrong.key;
         }
@@ -374,7 +376,7 @@ fn writes_to_files_of_cgroups_are_checked() {
              milliseconds = 1\nwrite = '{write}'",
             reader("r", 1, "")
         );
-        let spec: HostPrograms = toml::from_str(&text).unwrap();
+        let spec: Workload = toml::from_str(&text).unwrap();
         spec.check().map_err(|wrong| (wrong.key, wrong.expected))
     };
     assert_eq!(refused("a/memory.high=max"), Ok(()));
@@ -419,9 +421,9 @@ fn programs_run_where_kswapd_does() {
     let spins = reader("spins", 8, "").replace("threads = 4", "threads = 8");
     let fills = writer("fills", 3072, "").replace("threads = 4", "threads = 2");
     let mut run = run_of("6.18", &[], &format!("{spins}{fills}"));
-    let Workload::Host(spec) = &mut run.workload else { unreachable!("just made") };
+    let spec = &mut run.workload;
     spec.swap_mib = 4096;
-    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let spec = &run.workload;
     let outcome = super::run(&run.boot(&RunProgress::default()).unwrap(), spec).unwrap();
     let named = |name: &str| outcome.programs.iter().find(|program| program.name == name).unwrap();
     assert!(named("[kswapd]").cpu_seconds["block_layer"] > 0.5, "{:?}", named("[kswapd]"));
@@ -478,7 +480,7 @@ fn what_was_before_a_run_takes_no_time_of_it() {
     let state = "held_mib = 512\n[state]\nunmovable_blocks = { value = 0.5, source = 'made up' }\n\
                  unmovable_share = { value = 0.5, source = 'made up' }\n";
     let run = run_of("6.12", &[], &format!("{state}{}", reader("reads", 8, "")));
-    let Workload::Host(spec) = &run.workload else { unreachable!("just made") };
+    let spec = &run.workload;
     let progress = RunProgress::default();
     let boot = run.boot(&progress).unwrap();
     let mut system = boot.system().unwrap();

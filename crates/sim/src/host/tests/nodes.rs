@@ -13,7 +13,7 @@ use workload::threads::Threads;
 use workload::threads::autonuma::FirstPass;
 
 /// A scaled-down run of a built-in scenario.
-fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut HostPrograms)) -> Outcome {
+fn small(name: &str, variant: &str, shrink: impl FnOnce(&mut Workload)) -> Outcome {
     small_with(name, variant, &[], shrink)
 }
 
@@ -22,7 +22,7 @@ fn small_with(
     name: &str,
     variant: &str,
     settings: &[(&str, &str)],
-    shrink: impl FnOnce(&mut HostPrograms),
+    shrink: impl FnOnce(&mut Workload),
 ) -> Outcome {
     crate::run(&small_run(name, variant, settings, shrink)).unwrap()
 }
@@ -31,10 +31,10 @@ fn small_run(
     name: &str,
     variant: &str,
     settings: &[(&str, &str)],
-    shrink: impl FnOnce(&mut HostPrograms),
+    shrink: impl FnOnce(&mut Workload),
 ) -> Run {
     let mut scenario = Scenario::load(name);
-    let Workload::Host(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
+    let threads = &mut scenario.workload;
     shrink(threads);
     let mut machine = load_machine(&scenario.machine);
     machine.topology.memory_mib_per_node = 1024;
@@ -160,7 +160,7 @@ fn a_cpuset_of_one_node_tells_7_2_from_6_12() {
 
 /// numa01 with two processes, each thread of which uses all of its memory, mixed on two nodes, with one
 /// thread per CPU.
-fn mixed(threads: &mut HostPrograms, placement: Option<PlacementKey>) {
+fn mixed(threads: &mut Workload, placement: Option<PlacementKey>) {
     (threads.placement, threads.milliseconds) = (placement, 4000);
     let ProgramSpec::Numa01(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
     (program.mib, program.loops) = (64, 1000);
@@ -186,7 +186,7 @@ fn threads_of_two_processes_change_places() {
 #[test]
 fn a_patch_of_the_scheduler_is_a_variant() {
     let run = small_run("numa01", "numa-6.12", &[], |threads| mixed(threads, None));
-    let Workload::Host(spec) = &run.workload else { unreachable!("it is numa01") };
+    let spec = &run.workload;
     let moved = |change: fn(&mut SchedFeatures)| {
         let progress = RunProgress::default();
         let mut boot = run.boot(&progress).unwrap();
@@ -207,7 +207,7 @@ fn every_node_is_in_the_series() {
     (topology.sockets, topology.cores_per_socket, topology.nodes) = (6, 1, 6);
     (topology.node_distances, topology.memory_mib_per_node) = (vec![vec![10; 6]; 6], 96);
     let mut run = scenario.run("numa-base", &machine, &BTreeMap::new());
-    let Workload::Host(threads) = &mut run.workload else { panic!("pid-filter is no scenario of threads") };
+    let threads = &mut run.workload;
     threads.milliseconds = 1;
     let outcome = crate::run(&run).unwrap();
     let sampled: Vec<&str> = outcome
@@ -248,7 +248,7 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
         vec![vec![10, 20, 30, 20], vec![20, 10, 20, 30], vec![30, 20, 10, 20], vec![20, 30, 20, 10]];
     let machine = machine::Profile::parse(&format!("{}\n{opposite}", ring.to_toml())).unwrap();
     let mut run = Scenario::load("numa02").run("numa-6.12", &machine, &BTreeMap::new());
-    let Workload::Host(threads) = &mut run.workload else { panic!("numa02 is no scenario of threads") };
+    let threads = &mut run.workload;
     threads.placement = Some(PlacementKey::Stay);
     let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };
     // All stacks are first on the first node: with four threads, one would have its stack two hops away.
@@ -259,11 +259,11 @@ fn on_a_ring(shift: u8, opposite: &str) -> (f64, u64) {
 }
 
 /// A run on an emulated machine with NUMA balancing off.
-fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut HostPrograms)) -> Outcome {
+fn unbalanced(machine: &str, name: &str, change: impl FnOnce(&mut Workload)) -> Outcome {
     let machine = load_machine(machine);
     let off = BTreeMap::from([("kernel.numa_balancing".to_string(), "0".to_string())]);
     let mut scenario = Scenario::load(name);
-    let Workload::Host(threads) = &mut scenario.workload else { panic!("{name} is no scenario of threads") };
+    let threads = &mut scenario.workload;
     change(threads);
     crate::run(&scenario.run("numa-base", &machine, &off)).unwrap()
 }
@@ -283,7 +283,7 @@ fn threads_that_were_bound_spread_over_idle_cpus() {
 }
 
 /// Half a second of threads with a slice each, on two nodes with two CPUs that take turns.
-fn half_a_second(number: u32, change: impl FnOnce(&mut HostPrograms)) -> Outcome {
+fn half_a_second(number: u32, change: impl FnOnce(&mut Workload)) -> Outcome {
     unbalanced("qemu-2n", "numa02", |threads| {
         threads.milliseconds = 500;
         let ProgramSpec::Numa02(program) = &mut threads.programs[0].program else { panic!("{threads:?}") };

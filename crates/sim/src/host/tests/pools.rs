@@ -17,12 +17,12 @@ fn figure(value: f64) -> Figure {
 fn host(milliseconds: u64, writes: &[&str], service: Option<Service>) -> Workload {
     let event = |write: &&str| HostEvent { milliseconds: 0, write: write.to_string() };
     let service = service.map(|service| HostProgram::new("service", ProgramSpec::Service(service)));
-    Workload::Host(HostPrograms {
+    Workload {
         milliseconds,
         programs: service.into_iter().collect(),
         events: writes.iter().map(event).collect(),
-        ..HostPrograms::default()
-    })
+        ..Workload::default()
+    }
 }
 
 /// More than any of the writes takes.
@@ -195,7 +195,7 @@ fn the_kernel_frees_the_pages_of_requests() {
     for variant in ["hugetlb-base", "patch12", "mainline-6.18"] {
         let writes = ["vm.nr_hugepages=200", "vm.nr_hugepages=50", "node1/hugepages-2048kB/nr_hugepages=100"];
         let run = run_of(variant, 1024, host(400, &writes, Some(service(8, 5000.0, 0.3))));
-        let Workload::Host(spec) = &run.workload else { unreachable!() };
+        let spec = &run.workload;
         let (progress, mut end) = (RunProgress::default(), milliseconds(spec.milliseconds));
         let boot = run.boot(&progress).unwrap();
         let mut system = boot.system().unwrap();

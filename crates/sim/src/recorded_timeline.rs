@@ -7,8 +7,6 @@
 //!   pcpu_drain     pages that went back from per-CPU lists    ─► pages_drained     ┘
 //! ```
 
-use super::{LATEST, each_event, missing_blocks, open, order_of};
-use crate::RunError;
 use crate::outcome::Sample;
 use crate::system::SAMPLE_INTERVAL;
 use crate::timeline::RunTimeline;
@@ -16,7 +14,8 @@ use machine::timeline::Window;
 use machine::{Cpu, Time, Timeline};
 use std::collections::BTreeMap;
 use std::path::Path;
-use workload::trace::{Event, Metadata, NO_PAGE, Operation};
+use workload::page_trace::{LATEST, Needs, each_event, open, order_of};
+use workload::trace::{Event, Metadata, NO_PAGE, Operation, TraceError};
 
 /// What a recorded kernel did.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +27,8 @@ pub struct Recorded {
 }
 
 /// Reads what of a trace lies within the window, whose times count from its first event.
-pub fn recorded(trace: &Path, window: Window) -> Result<Recorded, RunError> {
-    let (missing, cpus) = missing_blocks(&mut open(trace)?)?;
+pub fn recorded(trace: &Path, window: Window) -> Result<Recorded, TraceError> {
+    let Needs { missing, cpus, .. } = Needs::of(&mut open(trace)?)?;
     let mut reader = open(trace)?;
     let metadata = reader.metadata().clone();
     let allocated = missing.iter().enumerate().map(|(order, blocks)| (blocks << order) as i64).sum();

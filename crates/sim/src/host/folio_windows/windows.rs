@@ -13,6 +13,8 @@
 //! are rare, and the rate of a handful is noise. A rate may pass its final value on the way down and return
 //! to it much later, so equilibrium begins where the rate enters the band for good.
 
+use machine::Time;
+
 /// Faults with room for the preferred order per window.
 pub(super) const ATTEMPTS: i64 = 500;
 
@@ -29,6 +31,8 @@ const EARLY: std::ops::RangeInclusive<f64> = 10.0..=20.0;
 /// One window. Values other than counts are those at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
+    /// When it ended.
+    pub time: Time,
     /// Turnovers of memory since the start.
     pub end: f64,
     /// Faults that had room for the preferred order.
