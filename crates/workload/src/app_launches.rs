@@ -16,7 +16,7 @@
 //! Not modelled: a low-memory killer, work of apps in the background, reads of files by calls.
 
 use crate::demand::{Descriptor, File, MIB_PAGES, Thread, nanoseconds};
-use crate::keys::{Bounds, MIB, MILLISECONDS, SHARE, SOME_NANOSECONDS, TIMES};
+use crate::keys::{Bounds, MILLISECONDS, SHARE, SOME_NANOSECONDS, TIMES};
 use crate::operation::{Extent, Layout, Operation, Operations, Own, OwnSpec, Process};
 use machine::WrongValue;
 use machine::profile::Figure;
@@ -32,6 +32,9 @@ const APPS: Bounds = Bounds::new(1.0, 1000.0, "apps that somebody has installed"
 /// Pages that are needed together: 64 KiB.
 const BLOCK: u64 = 16;
 
+/// Of memory and files of an app in MiB, of which each app keeps an order of its own.
+const OF_PHONES: Bounds = Bounds::new(1.0, 16_384.0, "16 GiB, as much as a phone has for all apps");
+
 crate::keys! {
     /// Apps that are opened in turn.
     pub struct AppLaunches {
@@ -42,11 +45,11 @@ crate::keys! {
         /// Time from the start of one launch to that of the next, in milliseconds.
         pub interval_milliseconds: u64 => MILLISECONDS,
         /// Memory of an app in MiB.
-        pub memory_mib: u64 => MIB,
+        pub memory_mib: u64 => OF_PHONES,
         /// Code and resources of an app in MiB, which it maps.
-        pub file_mib: u64 => MIB,
+        pub file_mib: u64 => OF_PHONES,
         /// Code and resources in MiB that all apps map.
-        pub framework_mib: u64 => MIB,
+        pub framework_mib: u64 => OF_PHONES,
         /// The part of memory and files that each launch of an app needs, 0 to 1.
         pub needed_share: Figure => SHARE,
         /// The part that a launch needs besides, other pages each time.
