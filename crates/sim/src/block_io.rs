@@ -12,6 +12,7 @@
 
 use crate::System;
 use crate::flushers::{DEPTH, Flushers, Written};
+use crate::mapping::pay_for;
 use machine::costs::PagingCosts;
 use machine::profile::Figure;
 use machine::storage::{Device, DeviceFigures, Direction, Service};
@@ -464,16 +465,14 @@ impl BlockIo {
     /// Frees pages of a process, as by `madvise(MADV_DONTNEED)`.
     pub fn release(&self, system: &mut System, cpu: Cpu, mm: MmId, pages: Range<Vpn>) {
         let freed = system.mm.enter(&mut system.machine, cpu).madvise_dontneed(mm, pages);
-        let unmap = freed.cost(&system.machine.costs);
-        system.machine.work(cpu, Category::PageFree, unmap);
+        pay_for(system, cpu, &freed);
     }
 
     /// Frees all memory of a process that ends. Returns how many pages that were.
     pub fn exit(&mut self, system: &mut System, cpu: Cpu, mm: MmId) -> u64 {
         self.retries.retain(|(of, _)| *of != mm);
         let freed = system.mm.enter(&mut system.machine, cpu).exit_mm(mm);
-        let unmap = freed.cost(&system.machine.costs);
-        system.machine.work(cpu, Category::PageFree, unmap);
+        pay_for(system, cpu, &freed);
         freed.pages()
     }
 

@@ -12,6 +12,7 @@ use crate::System;
 use machine::{Cpu, Node, PageSize};
 use mm::Category;
 use mm::address_space::{Backing, MmId, VmFlags, Vpn};
+use mm::memory::Unmapped;
 use mm::numa::migrate::policy::{Mempolicy, Mode, Nodes};
 use mm::numa::placement::TaskId;
 use std::ops::Range;
@@ -55,8 +56,7 @@ pub(crate) fn map_near(
 /// Unmaps an area.
 pub(crate) fn unmap(system: &mut System, cpu: Cpu, mm: MmId, area: Range<Vpn>) {
     let unmapped = system.mm.enter(&mut system.machine, cpu).munmap(mm, area);
-    let cost = unmapped.cost(&system.machine.costs);
-    system.machine.work(cpu, Category::PageFree, cost);
+    pay_for(system, cpu, &unmapped);
 }
 
 /// Maps an area anew at the same address, without pages (`mmap(MAP_FIXED)`).
@@ -64,6 +64,11 @@ pub(crate) fn map_again(system: &mut System, cpu: Cpu, mm: MmId, Range { start, 
     let (backing, flags) = (Backing::Anonymous, VmFlags::PRIVATE);
     let unmapped =
         system.mm.enter(&mut system.machine, cpu).mmap_fixed(mm, start, end - start, backing, flags);
+    pay_for(system, cpu, &unmapped);
+}
+
+/// Lets `cpu` spend what unmapping these pages takes.
+pub(crate) fn pay_for(system: &mut System, cpu: Cpu, unmapped: &Unmapped) {
     let cost = unmapped.cost(&system.machine.costs);
     system.machine.work(cpu, Category::PageFree, cost);
 }

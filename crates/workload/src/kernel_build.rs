@@ -258,7 +258,7 @@ impl Build {
         pending.push_back(Operation::Exec);
         let pages = pages_of(self.profile, process);
         if pages > 0 {
-            pending.push_back(Operation::Mmap { pages, place: Place::Apart });
+            pending.push_back(Operation::Mmap { area: 0, pages, place: Place::Apart });
         }
         if self.per_slab > 0 && self.started.is_multiple_of(self.per_slab) {
             let migrate_type = MigrateType::Unmovable;

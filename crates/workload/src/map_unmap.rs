@@ -189,8 +189,8 @@ struct Wanted {
 struct Task {
     random: Pcg64Mcg,
     living: BinaryHeap<Reverse<Area>>,
-    /// Numbers of areas that have been unmapped, the last one last.
-    unmapped: Vec<u32>,
+    /// Numbers that areas have had and have no longer.
+    free_numbers: Vec<u32>,
     /// How many numbers areas have had.
     numbers: u32,
     now: f64,
@@ -211,7 +211,7 @@ impl Task {
         Task {
             random,
             living: BinaryHeap::new(),
-            unmapped: Vec::new(),
+            free_numbers: Vec::new(),
             numbers: 0,
             now: 0.0,
             mapped: 0,
@@ -228,19 +228,19 @@ impl Task {
     fn unmap_first(&mut self) -> Option<u64> {
         let Reverse(area) = self.living.pop()?;
         self.now = f64::from_bits(area.end);
-        self.unmapped.push(area.number);
+        self.free_numbers.push(area.number);
         self.pending.push_back(Operation::Munmap { area: area.number });
         Some(area.touched.into())
     }
 
     /// Maps an area and touches `touched` pages of it, in order or shuffled.
     fn map(&mut self, Wanted { pages, end, aligned }: Wanted, touched: u64) {
-        let area = self.unmapped.pop().unwrap_or_else(|| {
+        let area = self.free_numbers.pop().unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers - 1
         });
         let place = Place::Behind { gap: self.random.random_range(1..=GAP), aligned };
-        self.pending.push_back(Operation::Mmap { pages, place });
+        self.pending.push_back(Operation::Mmap { area, pages, place });
         let touch =
             |first, pages| Operation::Access { area, first, pages, write: true, extent: Extent::Nothing };
         if touched > 1 && self.random.random_bool(0.5) {
@@ -389,17 +389,13 @@ mod tests {
     fn run(spec: &MapUnmap, resident: u64) -> (Vec<Operation>, u64) {
         let mut own = spec.start(1, &Pcg64Mcg::seed_from_u64).unwrap();
         let (mut all, mut most) = (Vec::new(), 0);
-        let (mut areas, mut unmapped) = (BTreeMap::new(), Vec::new());
+        let mut areas = BTreeMap::new();
         while let Some(operation) = own.operations.next(1, 0) {
             match operation {
-                Operation::Mmap { pages, .. } => {
-                    let number = unmapped.pop().unwrap_or(areas.len() as u32);
-                    assert!(areas.insert(number, pages).is_none(), "the number is free");
+                Operation::Mmap { area, pages, .. } => {
+                    assert!(areas.insert(area, pages).is_none(), "the number is free");
                 }
-                Operation::Munmap { area } => {
-                    assert!(areas.remove(&area).is_some(), "it is mapped");
-                    unmapped.push(area);
-                }
+                Operation::Munmap { area } => assert!(areas.remove(&area).is_some(), "it is mapped"),
                 Operation::Access { area, first, pages, .. } => assert!(first + pages <= areas[&area]),
                 Operation::ReadStatm => {
                     let size = areas.values().sum();

@@ -74,9 +74,9 @@ pub enum Operation {
     Release { area: u32, first: u64, pages: u64 },
     /// Replaces an area by an empty mapping (`mmap(MAP_FIXED)`).
     Map { area: u32 },
-    /// Maps a further area (`mmap`). Its number is that of the area unmapped last whose number nobody has yet, or else the next one.
-    Mmap { pages: u64, place: Place },
-    /// Unmaps an area (`munmap`).
+    /// Maps an area of this number, which no other has (`mmap`).
+    Mmap { area: u32, pages: u64, place: Place },
+    /// Unmaps an area, whose number is free then (`munmap`).
     Munmap { area: u32 },
     /// Reads how large the process is (`/proc/self/statm`); the program is told.
     ReadStatm,

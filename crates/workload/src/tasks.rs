@@ -434,7 +434,7 @@ fn of_threads(operation: threads::Operation) -> Operation {
         threads::Operation::SetMempolicy(node) => Operation::SetMempolicy(node),
         threads::Operation::Barrier => Operation::Barrier,
         threads::Operation::Map { area } => Operation::Map { area },
-        threads::Operation::Mmap { pages } => Operation::Mmap { pages, place: Place::Apart },
+        threads::Operation::Mmap { area, pages } => Operation::Mmap { area, pages, place: Place::Apart },
         threads::Operation::Release { area } => Operation::Release { area, first: 0, pages: u64::MAX },
         threads::Operation::Exec => Operation::Exec,
         threads::Operation::TransactionEnd => Operation::TransactionEnd,

@@ -1,8 +1,4 @@
-//! The numbered areas of a process.
-//!
-//! ```text
-//!   0 │ 1 │ 2 │ 3      1 and 2 unmapped: 0 │ - │ - │ 3      one mapped: 0 │ - │ 2 │ 3      three mapped: 0 │ 1 │ 2 │ 3 │ 4 │ 5
-//! ```
+//! The numbered areas of a process, and how large they are together.
 
 use mm::address_space::Vpn;
 use std::ops::Range;
@@ -10,10 +6,8 @@ use std::ops::Range;
 /// Areas by number.
 #[derive(Debug, Default)]
 pub(super) struct Areas {
-    /// What has been unmapped is empty.
+    /// A number that no area has is one that is empty.
     all: Vec<Range<Vpn>>,
-    /// Numbers of areas that have been unmapped, the last one last.
-    unmapped: Vec<u32>,
     /// Pages of all areas.
     pages: u64,
 }
@@ -23,21 +17,20 @@ impl Areas {
         self.all[number as usize].clone()
     }
 
-    /// Adds an area that has been mapped, with the number that [`Mmap`](workload::operation::Operation::Mmap) says.
-    pub fn add(&mut self, area: Range<Vpn>) {
-        self.pages += area.end - area.start;
-        match self.unmapped.pop() {
-            Some(number) => self.all[number as usize] = area,
-            None => self.all.push(area),
+    /// Adds an area that has been mapped, with a number that no other has.
+    pub fn add(&mut self, number: u32, area: Range<Vpn>) {
+        let number = number as usize;
+        if self.all.len() <= number {
+            self.all.resize(number + 1, 0..0);
         }
+        self.pages += area.end - area.start;
+        self.all[number] = area;
     }
 
     /// Removes an area that has been unmapped.
     pub fn remove(&mut self, number: u32) {
-        let area = &mut self.all[number as usize];
+        let area = std::mem::take(&mut self.all[number as usize]);
         self.pages -= area.end - area.start;
-        area.end = area.start;
-        self.unmapped.push(number);
     }
 
     /// Pages of all areas together.
@@ -53,9 +46,8 @@ impl Areas {
 
 impl FromIterator<Range<Vpn>> for Areas {
     fn from_iter<I: IntoIterator<Item = Range<Vpn>>>(areas: I) -> Areas {
-        let mut all = Areas::default();
-        areas.into_iter().for_each(|area| all.add(area));
-        all
+        let all: Vec<Range<Vpn>> = areas.into_iter().collect();
+        Areas { pages: all.iter().map(|area| area.end - area.start).sum(), all }
     }
 }
 
@@ -64,13 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_unmapped_last_is_numbered_again_first() {
+    fn areas_have_the_numbers_that_they_are_given() {
         let mut areas: Areas = [0..4, 8..9, 16..18, 32..40].into_iter().collect();
         assert_eq!(areas.pages(), 15);
         areas.remove(1);
         areas.remove(2);
-        assert_eq!((areas.pages(), areas.get(1)), (12, 8..8));
-        (64..67).for_each(|start| areas.add(start..start + 1));
-        assert_eq!([1, 2, 4].map(|number| areas.get(number).start), [65, 64, 66]);
+        assert_eq!((areas.pages(), areas.get(1)), (12, 0..0));
+        [2, 1, 5].into_iter().zip(64..).for_each(|(number, start)| areas.add(number, start..start + 1));
+        assert_eq!([1, 2, 5].map(|number| areas.get(number).start), [65, 64, 66]);
+        assert_eq!((areas.pages(), areas.iter().count()), (15, 6));
     }
 }

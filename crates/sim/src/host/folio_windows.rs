@@ -87,22 +87,20 @@ impl FolioWindows {
         }
     }
 
-    /// Notes that an area has been mapped: a kernel without large folios is asked whether it could allocate one for it.
-    pub fn mapped(&mut self, system: &System, cpu: Cpu, area: &Range<Vpn>) {
+    /// Notes that `cpu` has mapped an area: a kernel without large folios is asked whether it could allocate one for it, and a window ends if
+    /// there were faults enough.
+    pub fn mapped(
+        &mut self,
+        system: &System,
+        (cpu, area): (Cpu, &Range<Vpn>),
+        programs: &[Running],
+        processes: &[Process],
+    ) {
         let Some(judged) = &mut self.0 else { return };
-        let size = 1 << judged.order;
-        if area.start.next_multiple_of(size) + size > area.end || makes_folios(system) {
-            return;
+        judged.probe(system, cpu, area);
+        if judged.attempts(system).all - judged.before.all >= ATTEMPTS {
+            self.close(system, system.machine.now(cpu), programs, processes);
         }
-        judged.probes.all += 1;
-        let (features, node) = (system.mm.features(), system.machine.node(cpu));
-        let could = system.mm.parts.allocator.could_allocate(features, node, judged.order);
-        judged.probes.successful += i64::from(could);
-    }
-
-    /// Whether enough faults have been seen for a window.
-    pub fn is_full(&self, system: &System) -> bool {
-        self.0.as_ref().is_some_and(|judged| judged.attempts(system).all - judged.before.all >= ATTEMPTS)
     }
 
     /// Ends a window.
@@ -184,6 +182,18 @@ fn makes_folios(system: &System) -> bool {
 }
 
 impl Judged {
+    /// For a kernel that makes no large folios, finds out whether it could allocate one for an area that has room for it.
+    fn probe(&mut self, system: &System, cpu: Cpu, area: &Range<Vpn>) {
+        let size = 1 << self.order;
+        if area.start.next_multiple_of(size) + size > area.end || makes_folios(system) {
+            return;
+        }
+        self.probes.all += 1;
+        let (features, node) = (system.mm.features(), system.machine.node(cpu));
+        let could = system.mm.parts.allocator.could_allocate(features, node, self.order);
+        self.probes.successful += i64::from(could);
+    }
+
     /// Faults so far that had room for the preferred order or a larger one, and those of them that got it.
     fn attempts(&self, system: &System) -> Attempts {
         let stats = system.mm.parts.address_spaces.mthp_stats();

@@ -215,6 +215,13 @@ pub(super) enum Slot {
     Block(Pfn, u8),
 }
 
+impl Slot {
+    /// What becomes of a slot for whose block `cpu` asks.
+    pub fn allocate(system: &mut System, cpu: Cpu, request: &Request) -> Slot {
+        system.alloc(cpu, request).map_or(Slot::NoMemory, |pfn| Slot::Block(pfn, request.order))
+    }
+}
+
 /// A program that runs.
 pub(super) struct Running {
     pub generator: Program,
@@ -275,12 +282,16 @@ impl Running {
         }
     }
 
+    /// Where the kernel allocates pages for it: on the node that its memory is bound to, or locally.
+    pub fn placement(&self) -> Placement {
+        self.memory_node.map_or(Placement::Local, Placement::Bind)
+    }
+
     /// Has the kernel allocate the blocks that it has allocated for the program before.
     pub fn allocate_blocks(&mut self, system: &mut System) {
-        let placement = self.memory_node.map_or(Placement::Local, Placement::Bind);
-        let allocate = |block: &KernelBlock| {
-            let request = Request::new(block.order, block.migrate_type, placement);
-            system.alloc(Cpu(0), &request).map_or(Slot::NoMemory, |pfn| Slot::Block(pfn, block.order))
+        let placement = self.placement();
+        let allocate = |&KernelBlock { order, migrate_type }: &KernelBlock| {
+            Slot::allocate(system, Cpu(0), &Request::new(order, migrate_type, placement))
         };
         self.blocks = self.generator.layout().blocks.iter().map(allocate).collect();
     }

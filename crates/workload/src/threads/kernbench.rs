@@ -145,7 +145,7 @@ impl Slot {
         let next_area = self.space.areas.get(self.touched.len());
         if let Some(area) = next_area.filter(|area| area.begins <= self.due.start) {
             self.touched.push(0);
-            return Some(Operation::Mmap { pages: area.pages });
+            return Some(Operation::Mmap { area: self.touched.len() as u32 - 1, pages: area.pages });
         }
         let run = self.space.runs[self.run];
         // Pages before the start of the next VMA.

@@ -66,8 +66,10 @@ pub enum Operation {
         /// Index into [`Process::areas`].
         area: u32,
     },
-    /// Maps a further area, not adjacent to others (`mmap`). Its index is the next free one.
+    /// Maps a further area, not adjacent to others (`mmap`).
     Mmap {
+        /// Its index among the areas of the process, the next one.
+        area: u32,
         /// Length in pages.
         pages: u64,
     },

@@ -209,7 +209,8 @@ fn a_build_is_one_process_after_the_other() {
                     pages += areas.drain(..).map(|(used, _)| used).sum::<u64>();
                     processes += 1;
                 }
-                Operation::Mmap { pages } => {
+                Operation::Mmap { area, pages } => {
+                    assert_eq!(area as usize, areas.len());
                     late += usize::from(areas.iter().map(|(used, _)| used).sum::<u64>() > 1000);
                     areas.push((0, pages));
                 }

@@ -23,7 +23,7 @@ impl Host<'_> {
                     map_again(system, cpu, self.mm_of(thread), area);
                 }
             }
-            Operation::Mmap { pages, place } => self.mmap(system, cpu, thread, (pages, place)),
+            Operation::Mmap { area, pages, place } => self.mmap(system, cpu, thread, (area, pages, place)),
             Operation::Munmap { area } => {
                 let pages = self.area(thread, area);
                 if !self.release(system, cpu, thread, (doing, pages.clone())) {
@@ -35,7 +35,13 @@ impl Host<'_> {
         }
     }
 
-    fn mmap(&mut self, system: &mut System, cpu: Cpu, thread: usize, (pages, place): (u64, Place)) {
+    fn mmap(
+        &mut self,
+        system: &mut System,
+        cpu: Cpu,
+        thread: usize,
+        (number, pages, place): (u32, u64, Place),
+    ) {
         let mm = self.mm_of(thread);
         let pages = pages_of(self.page_size, pages);
         let area = match place {
@@ -45,12 +51,8 @@ impl Host<'_> {
                 map_near(system, cpu, mm, (gap.into(), alignment, pages))
             }
         };
-        self.processes[self.threads[thread].process].areas.add(area.clone());
-        self.folio_windows.mapped(system, cpu, &area);
-        if self.folio_windows.is_full(system) {
-            let now = system.machine.now(cpu);
-            self.folio_windows.close(system, now, &self.programs, &self.processes);
-        }
+        self.processes[self.threads[thread].process].areas.add(number, area.clone());
+        self.folio_windows.mapped(system, (cpu, &area), &self.programs, &self.processes);
     }
 
     /// Tells a program how large the process of its thread is.

@@ -274,7 +274,7 @@ impl Host<'_> {
         if matches!(slot, Slot::Block(..)) {
             return self.wait_for_block(system, cpu, thread, doing);
         }
-        *slot = system.alloc(cpu, &request).map_or(Slot::NoMemory, |pfn| Slot::Block(pfn, order));
+        *slot = Slot::allocate(system, cpu, &request);
         system.machine.work(cpu, Category::Program, system.machine.costs.page_alloc);
         Progress::Goes
     }
@@ -335,8 +335,8 @@ impl Host<'_> {
         self.threads[thread].kernel_pages.iter().any(|held| !held.is_empty())
     }
 
-    /// Where the kernel allocates pages for a thread: on the node that its memory is bound to, or locally.
+    /// Where the kernel allocates pages for a thread.
     fn placement_of(&self, thread: usize) -> Placement {
-        self.programs[self.threads[thread].program].memory_node.map_or(Placement::Local, Placement::Bind)
+        self.programs[self.threads[thread].program].placement()
     }
 }
