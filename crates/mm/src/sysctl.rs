@@ -44,6 +44,8 @@ pub struct Setting {
     pub acts_on: Subsystem,
     /// What it does, in a line.
     pub description: &'static str,
+    /// Whether it is a parameter of the kernel's command line: there at boot, and no file of a running kernel changes it.
+    of_command_line: bool,
     place: Place,
 }
 
@@ -482,19 +484,9 @@ pub fn module_of(name: &str) -> Option<(&str, &str)> {
     name.split_once('.').filter(|(module, _)| ["zswap", "damon_reclaim"].contains(module))
 }
 
-/// Parameters of the kernel's command line: as settings they are there at boot, and no file of a running kernel changes them.
-const OF_COMMAND_LINE: [&str; 6] = [
-    "mem",
-    "thp_anon",
-    "flexthp_unhinted_max",
-    "hugepage_alloc_threads",
-    "hugepages-2048kB/boot",
-    "hugepages-1048576kB/boot",
-];
-
 /// Whether a setting is a parameter of the kernel's command line.
 pub fn is_of_command_line(name: &str) -> bool {
-    OF_COMMAND_LINE.contains(&name)
+    SETTINGS.iter().any(|setting| setting.name == name && setting.of_command_line)
 }
 
 /// Why a setting was refused.

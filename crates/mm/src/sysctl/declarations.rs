@@ -73,6 +73,7 @@ impl Setting {
             since: Since::Oldest,
             acts_on: Subsystem::Zones,
             description: "",
+            of_command_line: false,
             place,
         }
     }
@@ -87,6 +88,10 @@ impl Setting {
 
     const fn since(self, release: &'static str, known: Known) -> Setting {
         Setting { since: Since::Release(release, known), ..self }
+    }
+
+    const fn of_command_line(self) -> Setting {
+        Setting { of_command_line: true, ..self }
     }
 
     const fn not_in_mainline(self) -> Setting {
@@ -143,6 +148,7 @@ const fn max_ptes(name: &'static str, place: Place, description: &'static str) -
 /// All settings.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("mem", Kind::Text("a size, such as 512M or 4G"), Place::Text(Settings::boot_with_memory))
+        .of_command_line()
         .acts_on(
             Subsystem::Zones,
             "memory that the kernel uses, as if the machine had no more (kernel command line); on machines of one node",
@@ -511,6 +517,7 @@ pub const SETTINGS: &[Setting] = &[
         Place::Text(|settings, value| settings.transparent_hugepage.boot_thp_anon(value)),
     )
     .since("6.12", Known::Mail)
+    .of_command_line()
     .acts_on(
         Subsystem::LargeFolios,
         "modes of all sizes at boot (kernel command line); sizes that it does not name are at never",
@@ -529,6 +536,7 @@ pub const SETTINGS: &[Setting] = &[
     .unit(Unit::Bytes)
     .logarithmic()
     .not_in_mainline()
+    .of_command_line()
     .acts_on(
         Subsystem::LargeFolios,
         "largest folio without MADV_HUGEPAGE in version 3 of the series (kernel command line)",
@@ -547,6 +555,7 @@ pub const SETTINGS: &[Setting] = &[
     integer("hugepages-2048kB/boot", 0, u64::MAX, number!(boot_huge_pages[0]))
         .unit(Unit::HugePages)
         .logarithmic()
+        .of_command_line()
         .acts_on(
             Subsystem::HugetlbPools,
             "huge pages that boot allocates (kernel command line: hugepagesz=2M hugepages=N)",
@@ -554,6 +563,7 @@ pub const SETTINGS: &[Setting] = &[
     integer("hugepages-1048576kB/boot", 0, u64::MAX, number!(boot_huge_pages[1]))
         .unit(Unit::HugePages)
         .logarithmic()
+        .of_command_line()
         .acts_on(
             Subsystem::HugetlbPools,
             "gigantic pages that boot allocates (kernel command line: hugepagesz=1G hugepages=N)",
@@ -568,6 +578,7 @@ pub const SETTINGS: &[Setting] = &[
     .unit(Unit::Threads)
     .logarithmic()
     .since("6.15", Known::Mail)
+    .of_command_line()
     .acts_on(Subsystem::HugetlbPools, "threads that allocate huge pages of boot time (kernel command line)"),
     integer("tlb_single_page_flush_ceiling", 0, INT_MAX, number!(tlb_single_page_flush_ceiling))
         .unit(Unit::Pages)
