@@ -7,18 +7,15 @@ use sim::Workload;
 use sim::host::HostProgram;
 use sim::metric::{ALLOC_P50, ALLOC_P99, ALLOC_ZONE, FREE_HIGH, MEMORY_MAX, Metric, PCP_END, PCP_MAX};
 use std::path::Path;
-use workload::page_trace::{LATEST, PageTrace};
+use workload::page_trace::{self, LATEST, PageTrace};
 use workload::tasks::ProgramSpec;
-use workload::trace::TraceReader;
 
 /// Without shares of cycles: the program's own time is not in a recording, so they would be of what memory takes alone.
 const SHOWN: &[Metric] = &[ALLOC_ZONE, FREE_HIGH, PCP_MAX, PCP_END, MEMORY_MAX, ALLOC_P50, ALLOC_P99];
 
 /// The scenario of one copy of a trace.
 pub fn scenario(trace: &Path) -> Result<Scenario, Failure> {
-    let reader = TraceReader::open(trace)?;
-    reader.require_lossless()?;
-    let release = reader.metadata().kernel_release.clone();
+    let release = page_trace::open(trace)?.metadata().kernel_release.clone();
     Ok(Scenario {
         name: name(trace),
         description: format!("demand recorded on Linux {release}, {}", trace.display()),

@@ -243,8 +243,7 @@ struct Parameter<'a> {
 
 /// The parameter of a workload that the lock share of the unpatched kernel pins, if it has one.
 fn parameter(workload: &mut Workload) -> Option<Parameter<'_>> {
-    let host = workload;
-    match &mut host.programs.first_mut()?.program {
+    match &mut workload.programs.first_mut()?.program {
         ProgramSpec::SocketStream(streams) => Some(Parameter {
             key: "workload.programs[0].program.calls",
             figure: &mut streams.calls,

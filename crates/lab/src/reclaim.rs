@@ -212,8 +212,7 @@ impl Demand {
     pub fn experiments(&self, seeds: Option<u32>) -> Result<Vec<Experiment>, ScenarioError> {
         let mut template = Experiment::of(self.scenario, seeds)?;
         template.scenario.name = format!("study-reclaim-{}", self.name);
-        let host = &mut template.scenario.workload;
-        (self.resize)(host);
+        (self.resize)(&mut template.scenario.workload);
         let of_releases = releases()
             .into_iter()
             .flat_map(|release| [ALL_BITS, CLASSIC].map(|bits| Kernel::new(release, bits)));

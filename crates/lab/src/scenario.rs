@@ -310,8 +310,7 @@ impl Scenario {
                 wrong(key, path, format!("{error}{}", built_in.unwrap_or_default()))
             })?;
         }
-        let host = &self.workload;
-        for (at, program) in host.programs.iter().enumerate() {
+        for (at, program) in self.workload.programs.iter().enumerate() {
             if let ProgramSpec::Samples(samples @ SampleFile { file: Recording::File(path) }) =
                 &program.program
             {

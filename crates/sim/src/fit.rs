@@ -150,8 +150,7 @@ fn check_memory(machine: &Profile, key: &str, mib: u64) -> Result<(), Misfit> {
 }
 
 fn check_devices(machine: &Profile, host: &Workload) -> Result<(), Misfit> {
-    let is_missing = |name: &&String| !machine.devices.contains_key(*name);
-    if let Some(missing) = host.files.iter().chain(&host.swap).find(is_missing) {
+    if let Some(missing) = host.missing_device(machine) {
         let known: Vec<&str> = machine.devices.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let expected = format!("a device of machine {}, which has: {known}", machine.name);
@@ -161,6 +160,12 @@ fn check_devices(machine: &Profile, host: &Workload) -> Result<(), Misfit> {
 }
 
 impl Workload {
+    /// The device that it needs and the machine does not have, if there is one.
+    pub fn missing_device(&self, machine: &Profile) -> Option<&str> {
+        let mut devices = self.files.iter().chain(&self.swap);
+        devices.find(|name| !machine.devices.contains_key(*name)).map(String::as_str)
+    }
+
     pub(crate) fn check_fit(&self, machine: &Profile) -> Result<(), Misfit> {
         check_devices(machine, self)?;
         for (at, program) in self.programs.iter().enumerate() {

@@ -80,10 +80,11 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut ground = None;
     for name in ARMS {
         let experiment = arguments.asked(Experiment::of(name, arguments.seeds())?)?;
-        if let Some(device) = lacking_device(&experiment) {
+        let machine = &experiment.machine;
+        if let Some(device) = experiment.scenario.workload.missing_device(machine) {
             terminal::say(format_args!(
                 "note: {name} is left out: machine {} has no device {device}",
-                experiment.machine.name
+                machine.name
             ));
             continue;
         }
@@ -110,13 +111,6 @@ pub fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let page = Page { lead: heading, verdict: words.collect(), ..page };
         Ok(Contents { page, json: json::text(&view)?, own: Vec::new() })
     })
-}
-
-/// The device that a scenario has and the machine does not, if there is one.
-fn lacking_device(experiment: &Experiment) -> Option<&str> {
-    let workload = &experiment.scenario.workload;
-    let mut devices = workload.files.iter().chain(&workload.swap);
-    devices.find(|device| !experiment.machine.devices.contains_key(*device)).map(String::as_str)
 }
 
 fn charts(records: &[Record]) -> Section {

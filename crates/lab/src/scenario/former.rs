@@ -32,6 +32,7 @@
 //!
 //! It is shown in the error, so that its reader can go on.
 
+use machine::WrongValue;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
@@ -58,49 +59,60 @@ fn name(kind: &str, number: i64) -> Option<Value> {
     Some(format!("{kind}-{number}").into())
 }
 
-/// The kind of a scenario's workload and its `[workload]` as it is written now, if it has a former form.
-pub(super) fn present_form(text: &str) -> Option<(&'static str, String)> {
+/// A kind that workloads had.
+struct Former {
+    kind: &'static str,
+    /// The kind of program that it is now.
+    program: &'static str,
+    /// What `[workload]` is now, if that has the keys that it had.
+    present: fn(Table) -> Option<Table>,
+}
+
+const fn former(kind: &'static str, program: &'static str, present: fn(Table) -> Option<Table>) -> Former {
+    Former { kind, program, present }
+}
+
+const FORMER: [Former; 9] = [
+    former("paging", "groups", of_paging),
+    former("numa", "numa01", of_numa),
+    former("kernel-writes", "service", of_kernel_writes),
+    former("mappings", "recorded-mappings", of_mappings),
+    former("socket-stream", "socket-stream", of_socket_stream),
+    former("page-fault", "page-faults", of_page_fault),
+    former("kbuild", "kernel-build", of_kbuild),
+    former("replay", "page-trace", of_replay),
+    former("long-running", "map-unmap", of_long_running),
+];
+
+/// The error for a scenario whose workload has a kind that none has now, with its present form if it had one; `None` for all other texts.
+pub(super) fn wrong_kind(text: &str) -> Option<WrongValue> {
     let mut scenario: Table = toml::from_str(text).ok()?;
     let Value::Table(workload) = scenario.remove("workload")? else { return None };
-    let (kind, mut present) = match workload.get("kind")?.as_str()? {
-        "paging" => ("paging", of_paging(workload)?),
-        "numa" => ("numa", of_numa(workload)?),
-        "kernel-writes" => ("kernel-writes", of_kernel_writes(workload)?),
-        "mappings" => ("mappings", of_mappings(workload)?),
-        "socket-stream" => ("socket-stream", of_socket_stream(workload)?),
-        "page-fault" => ("page-fault", of_page_fault(workload)?),
-        "kbuild" => ("kbuild", of_kbuild(workload)?),
-        "replay" => ("replay", of_replay(workload)?),
-        "long-running" => ("long-running", of_long_running(workload)?),
-        _ => return None,
+    let kind = workload.get("kind")?.as_str().filter(|kind| *kind != "host")?.to_string();
+    let expected = match FORMER.iter().find(|former| former.kind == kind) {
+        None => "`host`, or is left out".into(),
+        Some(former) => match (former.present)(workload).and_then(in_present_form) {
+            Some(present) => format!(
+                "no kind, or `host`: it is a program of a host now. As it is written now, in place of all tables of the workload, and beside other settings:\n\n{present}"
+            ),
+            None => format!(
+                "no kind, or `host`: it is a program of kind \"{}\" now ([[workload.programs]]), whose keys are in docs/src/reference/scenarios.md",
+                former.program
+            ),
+        },
     };
+    Some(WrongValue::new("workload.kind", kind, expected))
+}
+
+/// The tables of a scenario that are written for this workload, and for the settings in it.
+fn in_present_form(mut present: Table) -> Option<String> {
     present.remove("kind");
     // What is none of the workload's is beside it.
     let settings = present.remove("settings");
     let tables = [("settings", settings), ("workload", Some(Value::Table(present)))];
     let tables: BTreeMap<&str, Value> =
         tables.into_iter().filter_map(|(name, table)| Some((name, table?))).collect();
-    Some((kind, toml::to_string(&tables).ok()?))
-}
-
-/// Kinds that workloads had, and those of the programs that they are now.
-const FORMER: [(&str, &str); 8] = [
-    ("paging", "groups"),
-    ("numa", "numa01"),
-    ("mappings", "recorded-mappings"),
-    ("socket-stream", "socket-stream"),
-    ("page-fault", "page-faults"),
-    ("kbuild", "kernel-build"),
-    ("replay", "page-trace"),
-    ("long-running", "map-unmap"),
-];
-
-/// The kind of a scenario's workload that is of a former form, and the kind of program that it is now; for a text whose keys have no present
-/// form.
-pub(super) fn former_kind(text: &str) -> Option<(&'static str, &'static str)> {
-    let scenario: Table = toml::from_str(text).ok()?;
-    let kind = scenario.get("workload")?.get("kind")?.as_str()?;
-    FORMER.into_iter().find(|(former, _)| *former == kind)
+    toml::to_string(&tables).ok()
 }
 
 fn of_mappings(mut program: Table) -> Option<Table> {
@@ -497,7 +509,7 @@ mod tests {
         let error = Scenario::parse("old.toml", former).unwrap_err().to_string();
         assert!(error.starts_with("old.toml: line 9: workload.kind = long-running: "), "{error}");
         assert!(error.contains("a program of kind \"map-unmap\""), "{error}");
-        for (_, program) in super::FORMER {
+        for super::Former { program, .. } in super::FORMER {
             assert!(workload::tasks::ProgramSpec::KINDS.contains(&program), "{program}");
         }
     }

@@ -228,7 +228,7 @@ mod tests {
                 "",
                 "a.toml: line 13: workload.programs[0].program: it lacks the key kind, which takes one of",
             ),
-            ("host", "hst", "a.toml: line 9: "),
+            ("host", "hst", "a.toml: line 9: workload.kind = hst: it takes `host`, or is left out"),
             (
                 "page-faults",
                 "page-fults",

@@ -6,7 +6,7 @@
 //!             └ refuses: all keys and numbers that are wrong (mistakes.rs); if there are none, what serde says in other words
 //! ```
 
-use super::former::{former_kind, present_form};
+use super::former::wrong_kind;
 use super::mistakes::{Mistake, in_own_words, mistakes, shown};
 use super::{Scenario, ScenarioError, THIS_MACHINE, is_path, list, machine_names};
 use machine::profile::line_of;
@@ -31,18 +31,14 @@ fn place_in<'t>(
     error_in(kind.as_str()?, table.into())
 }
 
-/// What is wrong with the workload of a scenario, with its place: first with a table in it that has a kind of its own.
-fn place_in_workload(text: &str) -> Option<toml::de::Error> {
+/// What is wrong with a program of a scenario, with its place.
+fn place_in_programs(text: &str) -> Option<toml::de::Error> {
     let workload = DeTable::parse(text).ok()?.into_inner().remove("workload")?;
-    let part = |key: &str| workload.get_ref().as_table()?.get(key).cloned();
-    let programs = part("programs").and_then(|programs| {
-        programs.get_ref().as_array()?.iter().find_map(|program| {
-            let program = program.get_ref().as_table()?.get("program")?.clone();
-            place_in(program, workload::tasks::ProgramSpec::error_in)
-        })
-    });
-    let mut error =
-        part("program").and_then(|program| place_in(program, ProgramSpec::error_in)).or(programs)?;
+    let programs = workload.get_ref().as_table()?.get("programs")?;
+    let mut error = programs.get_ref().as_array()?.iter().find_map(|program| {
+        let program = program.get_ref().as_table()?.get("program")?.clone();
+        place_in(program, workload::tasks::ProgramSpec::error_in)
+    })?;
     error.set_input(Some(text));
     Some(error)
 }
@@ -95,21 +91,11 @@ impl Scenario {
         let scenario: Scenario = match toml::from_str(text) {
             Ok(scenario) => scenario,
             Err(error) => {
-                if let Some((former, present)) = present_form(text) {
-                    let expected = format!(
-                        "no kind, or `host`: it is a program of a host now. As it is written now, in place of all tables of the workload, and beside other settings:\n\n{present}"
-                    );
-                    let wrong = WrongValue::new("workload.kind", former, expected);
+                if let Some(wrong) = wrong_kind(text) {
                     return Err(wrong_value(place, text, wrong));
                 }
-                if let Some((former, program)) = former_kind(text) {
-                    let expected = format!(
-                        "no kind, or `host`: it is a program of kind \"{program}\" now ([[workload.programs]]), whose keys are in docs/src/reference/scenarios.md"
-                    );
-                    return Err(wrong_value(place, text, WrongValue::new("workload.kind", former, expected)));
-                }
                 one_or_several(wrong_keys(place, text, Scenario::TAKES))?;
-                return Err(syntax(place, text, &place_in_workload(text).unwrap_or(error)));
+                return Err(syntax(place, text, &place_in_programs(text).unwrap_or(error)));
             }
         };
         one_or_several(scenario.wrong(place, text))?;
