@@ -223,7 +223,6 @@ impl ProgramSpec {
     pub fn recordings(&self) -> Option<usize> {
         match self {
             ProgramSpec::RecordedMappings(spec) => Some(spec.recording.recordings()),
-            ProgramSpec::PageTrace(_) => Some(1),
             _ => None,
         }
     }

@@ -46,9 +46,11 @@ impl Member {
         self.scenario.workload.recordings()
     }
 
-    /// Whether every seed is the same run.
+    /// Whether every seed is the same run: there is one recording, and of traces alone no cost of the machine has a spread.
     pub(super) fn is_one_recording(&self) -> bool {
-        self.recordings() == Some(1)
+        let costs = &self.machine.costs;
+        let has_spread = costs.take_spread.value != 0.0 || costs.put_spread.value != 0.0;
+        self.recordings() == Some(1) || self.scenario.workload.is_of_traces() && !has_spread
     }
 
     /// Refuses a member that cannot run as it is.

@@ -14,9 +14,12 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
+use sim::host::HostProgram;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use twox_hash::XxHash64;
+use workload::page_trace::PageTrace;
+use workload::tasks::ProgramSpec;
 
 fn member(scenario: &str, weight: f64) -> Member {
     let scenario = Scenario::load(scenario).unwrap();
@@ -433,6 +436,17 @@ fn the_interval_has_the_truth_on_the_twin() {
     println!("Student's t over 8 held-out seeds: the truth in {held} of {trials} trials; truths {truths:?}");
     let least = if trials >= 100 { 92 } else { 75 };
     assert!(100 * held as u64 >= least * trials, "{held} of {trials}");
+}
+
+#[test]
+fn a_replay_is_one_recording_where_no_cost_has_a_spread() {
+    let trace = PageTrace { trace: "build.parquet".into(), copies: 1, stagger_us: 0 };
+    let mut member = member("page_fault1", 1.0);
+    member.scenario.workload.programs = vec![HostProgram::new("trace", ProgramSpec::PageTrace(trace))];
+    (member.machine.costs.take_spread.value, member.machine.costs.put_spread.value) = (0.0, 0.0);
+    assert!(member.is_one_recording() && member.recordings().is_none());
+    member.machine.costs.put_spread.value = 0.1;
+    assert!(!member.is_one_recording());
 }
 
 #[test]

@@ -95,7 +95,7 @@ workload::keys! {
     /// Programs on one machine, as in a scenario.
     #[derive(Default)]
     pub struct Workload {
-        /// What it is, as files say that are older than this being all that there is.
+        /// `host`. Older files say so, as there were other kinds of workloads; it may be left out.
         #[serde(default)]
         pub kind: WorkloadKind,
         /// The device, of the machine's profile, that has the files; absent if no program has any.
@@ -391,6 +391,12 @@ impl Workload {
     pub fn recordings(&self) -> Option<usize> {
         let recordings = self.programs.iter().map(|program| program.program.recordings());
         recordings.collect::<Option<Vec<usize>>>()?.into_iter().max()
+    }
+
+    /// Whether nothing but traces of the page allocator runs, in which nothing is left to chance.
+    pub fn is_of_traces(&self) -> bool {
+        let is_trace = |program: &HostProgram| matches!(program.program, ProgramSpec::PageTrace(_));
+        self.events.is_empty() && self.programs.iter().all(is_trace)
     }
 
     /// All figures (values with a source) and their keys below `workload`.
