@@ -200,6 +200,8 @@ struct Task {
     read: u64,
     wanted: Option<Wanted>,
     statm: Statm,
+    /// Pages that were touched of the area that it unmaps.
+    unmapping: u64,
     pending: VecDeque<Operation>,
     /// The numbers of its pages of the kernel, and how many of them there are.
     kernel_pages: Range<u32>,
@@ -218,19 +220,21 @@ impl Task {
             read: 0,
             wanted: None,
             statm: Statm::default(),
+            unmapping: 0,
             pending: VecDeque::new(),
             kernel_pages,
             kernel_pages_had: 0,
         }
     }
 
-    /// Unmaps the area with the earliest end. Returns how many pages of it had been touched; `None` if there is no area.
-    fn unmap_first(&mut self) -> Option<u64> {
-        let Reverse(area) = self.living.pop()?;
+    /// Unmaps the area with the earliest end. Returns whether there is one.
+    fn unmap_first(&mut self) -> bool {
+        let Some(Reverse(area)) = self.living.pop() else { return false };
         self.now = f64::from_bits(area.end);
         self.free_numbers.push(area.number);
+        self.unmapping = area.touched.into();
         self.pending.push_back(Operation::Munmap { area: area.number });
-        Some(area.touched.into())
+        true
     }
 
     /// Maps an area and touches `touched` pages of it, in order or shuffled.
@@ -321,11 +325,7 @@ impl Areas {
             Counted::Size => task.statm.size,
             Counted::Resident => task.statm.resident,
         };
-        if occupied + wanted.pages > self.target
-            && let Some(touched) = task.unmap_first()
-        {
-            footprint.touched -= touched;
-        } else {
+        if occupied + wanted.pages <= self.target || !task.unmap_first() {
             task.wanted = None;
             let touched = match task.random.random_bool(spec.partly_touched) {
                 true => task.random.random_range(1..=wanted.pages),
@@ -335,8 +335,6 @@ impl Areas {
             task.change_kernel_pages();
             task.read_file(PageSize::Kib4.pages_of_mib(spec.file_mib));
             footprint.mapped += wanted.pages;
-            footprint.touched += touched;
-            footprint.touched_so_far += touched;
         }
         task.pending.push_back(Operation::ReadStatm);
     }
@@ -347,7 +345,12 @@ impl Operations for Areas {
         if self.tasks[thread].pending.is_empty() {
             self.plan(thread);
         }
-        self.tasks[thread].pending.pop_front()
+        let operation = self.tasks[thread].pending.pop_front()?;
+        if let Operation::Access { pages, .. } = operation {
+            self.footprint.touched += pages;
+            self.footprint.touched_so_far += pages;
+        }
+        Some(operation)
     }
 
     fn ends(&self) -> bool {
@@ -355,7 +358,10 @@ impl Operations for Areas {
     }
 
     fn read_statm(&mut self, thread: usize, statm: Statm) {
-        self.tasks[thread].statm = statm;
+        let task = &mut self.tasks[thread];
+        task.statm = statm;
+        // What the task unmapped before it asked is gone now.
+        self.footprint.touched -= std::mem::take(&mut task.unmapping);
     }
 
     fn footprint(&self) -> Option<Footprint> {
