@@ -95,7 +95,7 @@ workload::keys! {
     /// Programs on one machine, as in a scenario.
     #[derive(Default)]
     pub struct Workload {
-        /// `host`. Older files say so, as there were other kinds of workloads; it may be left out.
+        /// `host`: there is no other, so it may be left out.
         #[serde(default)]
         pub kind: WorkloadKind,
         /// The device, of the machine's profile, that has the files; absent if no program has any.
