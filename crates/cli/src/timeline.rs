@@ -146,10 +146,10 @@ impl TimelineArguments {
             bar.inc(1);
             Ok((title(record), outcome))
         };
-        let made: Result<Vec<_>, RunError> = pool.install(|| records.par_iter().map(again).collect());
+        let made: Vec<Result<_, RunError>> = pool.install(|| records.par_iter().map(again).collect());
         drop(lines);
         bar.finish_and_clear();
-        made.map_err(|error| Failure::input(error.to_string()))
+        made.into_iter().collect::<Result<_, _>>().map_err(|error| Failure::input(error.to_string()))
     }
 
     fn window(&self, resolution: Time) -> Window {

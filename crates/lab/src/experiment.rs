@@ -22,6 +22,7 @@ use sim::progress::RunProgress;
 use sim::{Run, RunError, TreeKernel, name_and_features};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 use varied::{Arm, Varied};
 
@@ -276,17 +277,28 @@ pub fn make_or_get(
 }
 
 /// Does so many pieces of work on `jobs` threads, each of which takes the next piece, so that the first are done first. Returns what
-/// they come to in their order, or an error of one of them.
+/// they come to in their order. If some fail, it returns the error of the first of them, whatever threads were faster: pieces before a
+/// failed one are done to their end, and pieces after it are not begun.
 pub fn each<T: Send>(
     pieces: usize,
     jobs: usize,
     work: &(dyn Fn(usize) -> Result<T, ExperimentError> + Sync),
 ) -> Result<Vec<T>, ExperimentError> {
-    let work = |at| work(at).map(|result| (at, result));
-    let mut done: Vec<(usize, T)> = threads(jobs, pieces)?
-        .install(|| (0..pieces).par_bridge().map(work).collect::<Result<_, ExperimentError>>())?;
+    let first_failed = AtomicUsize::new(usize::MAX);
+    let piece = |at| {
+        if at > first_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let result = work(at);
+        if result.is_err() {
+            first_failed.fetch_min(at, Ordering::Relaxed);
+        }
+        Some((at, result))
+    };
+    let mut done: Vec<(usize, Result<T, ExperimentError>)> =
+        threads(jobs, pieces)?.install(|| (0..pieces).par_bridge().filter_map(piece).collect());
     done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// A pool of `jobs` threads, but no more than there are pieces of work.

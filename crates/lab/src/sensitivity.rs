@@ -8,11 +8,10 @@
 //! The ends are those of the figure's range, or half and twice its value if it has none. One figure is varied
 //! at a time.
 
-use crate::experiment::{ExperimentError, Simulate, make_one, threads};
+use crate::experiment::{ExperimentError, Simulate, each, make_one};
 use crate::scenario::{Scenario, ScenarioError};
 use machine::Profile;
 use machine::profile::Figure;
-use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Run;
@@ -138,13 +137,11 @@ impl Question {
                 runs.push(self.run(variant, *place)?);
             }
         }
-        let make = |run: &Run| {
-            let outcome = make_one(run, &RunProgress::default(), simulate);
+        let outcomes: Vec<Outcome> = each(runs.len(), jobs, &|at| {
+            let outcome = make_one(&runs[at], &RunProgress::default(), simulate);
             progress();
             outcome
-        };
-        let outcomes: Vec<Outcome> = threads(jobs, runs.len())?
-            .install(|| runs.par_iter().with_max_len(1).map(make).collect::<Result<_, ExperimentError>>())?;
+        })?;
         let mut answers: Vec<Sensitivity> = Vec::new();
         for (index, assumption) in assumptions.iter().enumerate() {
             let mut effects = Vec::new();

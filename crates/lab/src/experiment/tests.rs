@@ -281,6 +281,26 @@ fn a_run_that_fails_an_assertion_is_an_error_and_the_others_are_kept() {
     assert_eq!(read_all(directory.path()).len(), 1);
 }
 
+/// The second of four pieces fails before the first does.
+#[test]
+fn of_pieces_that_fail_the_first_is_told_whichever_is_faster() {
+    let (failed, wait) = std::sync::mpsc::channel();
+    let (failed, wait) = (std::sync::Mutex::new(failed), std::sync::Mutex::new(wait));
+    let begun = std::sync::atomic::AtomicUsize::new(0);
+    let error = |at: usize| ExperimentError::RepeatedVariant { name: at.to_string() };
+    let work = |at: usize| -> Result<(), ExperimentError> {
+        begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        match at {
+            0 => wait.lock().unwrap().recv().unwrap(),
+            _ => failed.lock().unwrap().send(()).unwrap(),
+        }
+        Err(error(at))
+    };
+    let told = each(4, 2, &work).unwrap_err();
+    assert_eq!(told.to_string(), error(0).to_string());
+    assert_eq!(begun.into_inner(), 2, "pieces after one that failed are not begun");
+}
+
 #[test]
 fn one_kernel_under_two_names_is_refused() {
     let error = |variants: &[&str]| {

@@ -142,13 +142,14 @@ fn pack(directory: &Path, mut sources: Vec<Source>, done: &mut Compacted) -> Res
 /// Reads a pack back and compares its runs.
 pub(super) fn verify(path: &Path, runs: &[&StoredRun]) -> Result<(), ResultsError> {
     let pack = open(path, FileKind::Pack)?;
-    runs.par_iter().enumerate().try_for_each(|(position, run)| match pack.run_on_disk(position)? == **run {
+    let compare = |(position, run): (usize, &&StoredRun)| match pack.run_on_disk(position)? == **run {
         true => Ok(()),
         false => Err(ResultsError::damaged(
             path,
             format!("run {} was not packed as it was read", run.entry.summary.run),
         )),
-    })
+    };
+    runs.par_iter().enumerate().map(compare).find_first(Result::is_err).unwrap_or(Ok(()))
 }
 
 /// Removes files whose runs are packed, if they have not changed since they were read. Returns how many.

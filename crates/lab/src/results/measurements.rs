@@ -54,13 +54,14 @@ fn each<T: Send>(
 ) -> Result<Vec<T>, ResultsError> {
     require_directory(directory)?;
     let files = directory::files(directory)?;
-    let read: Vec<Vec<T>> = files
+    let read: Vec<Result<Vec<T>, ResultsError>> = files
         .par_iter()
         .map(|(path, kind)| {
             let file = open(path, *kind)?;
             let wanted = file.entries().iter().enumerate().filter(|(_, entry)| is_wanted(entry));
             wanted.map(|(position, _)| of(path, file.run_on_disk(position)?)).collect()
         })
-        .collect::<Result<_, ResultsError>>()?;
+        .collect();
+    let read: Vec<Vec<T>> = read.into_iter().collect::<Result<_, _>>()?;
     Ok(read.into_iter().flatten().collect())
 }
