@@ -81,6 +81,10 @@ events! {
     DropPagecache = "drop_pagecache" in "writes",
     /// Writes to vm.drop_caches that ran the shrinkers.
     DropSlab = "drop_slab" in "writes",
+    /// Slabs that caches took from the page allocator.
+    AllocSlab = "alloc_slab" in "slabs",
+    /// Slabs that caches gave back to it.
+    FreeSlab = "free_slab" in "slabs",
     /// Huge pages that pools got from the buddy allocator.
     HtlbBuddyAllocSuccess = "htlb_buddy_alloc_success" in "huge pages",
     /// Huge pages that pools asked the buddy allocator for and did not get.

@@ -27,6 +27,7 @@ use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::on_cpu::OnCpu;
 use crate::page_cache::PageCache;
+use crate::slub::Slabs;
 use crate::swapfile::Swap;
 use crate::sysctl::{SettingError, Settings};
 use crate::zswap::Zswap;
@@ -63,6 +64,8 @@ pub struct Parts {
     /// Pools of huge pages and their vmemmap.
     pub hugetlb: HugetlbPools,
     pub numa: NumaBalancing,
+    /// Slab caches of what the kernel keeps of processes.
+    pub slabs: Slabs,
     /// How long tasks did not go on.
     pub delays: Delays,
 }

@@ -43,6 +43,7 @@ pub mod page_cache;
 pub mod proc;
 pub mod series;
 mod set_bits;
+pub mod slub;
 pub mod swapfile;
 pub mod sysctl;
 mod vec_growth;

@@ -22,6 +22,7 @@ use crate::kernel::Parts;
 use crate::lru::Lrus;
 use crate::numa::NumaBalancing;
 use crate::page_cache::PageCache;
+use crate::slub::Slabs;
 use crate::swapfile::Swap;
 use crate::sysctl::Settings;
 use crate::zswap::Zswap;
@@ -61,6 +62,7 @@ impl Parts {
             damon: Damon::new(samples),
             hugetlb: HugetlbPools::new(memory, topology.nodes, injected),
             numa: NumaBalancing::new(topology),
+            slabs: Slabs::new(topology, geometry.page_size, settings),
             delays: Delays::new(topology.cpus()),
         };
         parts.allocator.set_free_high_batch(features, &decisions.pcp, topology);
@@ -84,8 +86,10 @@ impl Parts {
     pub(crate) fn validate(&self, features: &Features, settings: &Settings, allocated: u64) {
         let (free, managed) = self.allocator.validate(features);
         self.hugetlb.validate();
+        self.slabs.validate();
         let allocated = allocated
             + self.hugetlb.held()
+            + self.slabs.pages()
             + self.address_spaces.nr_huge_zero_pages(settings)
             + self.validate_folios(features, settings);
         assert_eq!(free + allocated, managed, "free, cached and allocated pages must add up to all pages");

@@ -277,6 +277,8 @@ metrics! {
         "buffers, page cache and reclaimable slabs at the end";
     MEM_AVAILABLE, "mem_available", "memory, available", Memory, "MiB", Higher,
         "what new programs could have without swapping, by the kernel's estimate, at the end";
+    SLAB_UNRECLAIMABLE, "slab_unreclaimable", "slabs", Memory, "MiB", Neutral,
+        "slabs of what the kernel keeps of processes that were forked or executed, at the end";
     SWAP_TOTAL, "swap_total", "swap, total", Memory, "MiB", Neutral,
         "swap space";
     SWAP_USED, "swap_used", "swap, used", Memory, "MiB", Neutral,

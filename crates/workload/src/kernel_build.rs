@@ -5,7 +5,7 @@
 //!   slot 1   ...           │
 //!   slot N-1               ├─ reads: the headers that every file includes, then some of the rest of the tree
 //!                          ├─ computes, and stores to new pages of its memory, in the recorded order and number
-//!                          ├─ has the kernel allocate what it needs for it: page tables, slabs, pipes
+//!                          ├─ has the kernel allocate what it needs for it: page tables, pipes
 //!                          ├─ unmaps pages when the recorded one freed them while it went on
 //!                          └─ ends: gives everything back                     after the last job: the tail, alone
 //! ```
@@ -56,11 +56,6 @@ crate::keys! {
         /// Further pages of the tree that each compiler reads; none if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub other_pages: Option<Figure> => PAGES,
-        /// Number of processes per order-3 slab of task, signal and address-space structures that is allocated and freed; none if
-        /// absent. The 2 CPUs of the recorded machine reuse nearly all of their slabs. With hundreds of CPUs, SLUB packs
-        /// `4 * (fls(cpus) + 1)` objects into a slab, and structures are freed on other CPUs than they were allocated on.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub processes_per_slab: Option<Figure> => Bounds::new(1.0, 1e6, "none in a build"),
     }
 }
 
@@ -77,8 +72,6 @@ const TOUCHED: u64 = 16;
 /// What a page fault took where the build was recorded, clearing the page included. Assumption: what machines/epyc-7k62-vm.toml, that
 /// machine, has for both.
 const FAULT_NANOSECONDS: u64 = 1600;
-/// Order of the slabs for a process's structures.
-const SLAB_ORDER: u8 = 3;
 
 fn value(figure: &Option<Figure>) -> f64 {
     figure.as_ref().map_or(0.0, |figure| figure.value)
@@ -91,13 +84,8 @@ impl KernelBuild {
     }
 
     pub(crate) fn figures_mut(&mut self) -> Vec<(String, &mut Figure)> {
-        let KernelBuild { intensity, tree_mib, common_pages, other_pages, processes_per_slab, .. } = self;
-        let optional = [
-            ("tree_mib", tree_mib),
-            ("common_pages", common_pages),
-            ("other_pages", other_pages),
-            ("processes_per_slab", processes_per_slab),
-        ];
+        let KernelBuild { intensity, tree_mib, common_pages, other_pages, .. } = self;
+        let optional = [("tree_mib", tree_mib), ("common_pages", common_pages), ("other_pages", other_pages)];
         let present = optional.into_iter().filter_map(|(key, figure)| Some((key.into(), figure.as_mut()?)));
         std::iter::once(("intensity".into(), intensity)).chain(present).collect()
     }
@@ -157,8 +145,6 @@ impl OwnSpec for KernelBuild {
             tree,
             common: value(&self.common_pages).round() as u64,
             other: value(&self.other_pages).round() as u64,
-            per_slab: value(&self.processes_per_slab).round() as u64,
-            started: 0,
         };
         Ok(Own { layout, operations: Box::new(build) })
     }
@@ -241,16 +227,11 @@ struct Build {
     common: u64,
     /// Further pages that each compiler reads.
     other: u64,
-    /// Processes per slab, or 0.
-    per_slab: u64,
-    /// Processes started.
-    started: u64,
 }
 
 impl Build {
     /// Plans what a process does before the first recorded operation.
     fn exec(&mut self, slot: usize, process: u32) {
-        self.started += 1;
         let Slot { random, pending, memory, allocations } = &mut self.slots[slot];
         *memory = Memory::default();
         let allocates = |operation: &&Recorded| matches!(operation, Recorded::Allocate { .. });
@@ -259,10 +240,6 @@ impl Build {
         let pages = pages_of(self.profile, process);
         if pages > 0 {
             pending.push_back(Operation::Mmap { area: 0, pages, place: Place::Apart });
-        }
-        if self.per_slab > 0 && self.started.is_multiple_of(self.per_slab) {
-            let migrate_type = MigrateType::Unmovable;
-            pending.push_back(Operation::AllocPages { order: SLAB_ORDER, migrate_type, blocks: 1 });
         }
         if self.tree == 0 || self.profile.kind(process) != COMPILER {
             return;
@@ -358,7 +335,6 @@ mod tests {
             tree_mib: Some(figure(64.0)),
             common_pages: Some(figure(10.0)),
             other_pages: Some(figure(7.0)),
-            processes_per_slab: Some(figure(100.0)),
         }
     }
 
@@ -440,8 +416,7 @@ mod tests {
             Recorded::Allocate { count, .. } => u64::from(count),
             _ => 0,
         };
-        let slabs = profile.len() as u64 / 100;
-        assert_eq!(done.kernel_blocks, operations().map(allocated).sum::<u64>() - pages + slabs);
+        assert_eq!(done.kernel_blocks, operations().map(allocated).sum::<u64>() - pages);
         let computed = |operation: Recorded| match operation {
             Recorded::Run { nanoseconds } => u64::from(nanoseconds),
             Recorded::Allocate { nanoseconds, .. } => {

@@ -137,6 +137,7 @@ fn of_page_fault(mut program: Table) -> Option<Table> {
 /// Builds each had a memcg. Units that ended before measuring began are given as time, as `warm_milliseconds`: some 25 ms.
 fn of_kbuild(mut program: Table) -> Option<Table> {
     let (builds, bind) = (program.remove("builds")?, program.remove("bind"));
+    program.remove("processes_per_slab");
     program.insert("kind".into(), "kernel-build".into());
     program.entry("units").or_insert(UNITS.into());
     let warm = program.remove("warm_units")?.as_integer()?;

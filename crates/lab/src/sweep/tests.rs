@@ -386,8 +386,7 @@ fn what_no_workload_has_is_refused() {
 /// A build of a hundred jobs on a large machine: a run of some 20 ms, in which chance moves the gain.
 const SMALL_BUILD: &str = "name = 'small-build'\ndescription = 'd'\nevidence = 'e'\nmachine = 'intel-2s-224'\nvariants = ['6.6']\nseeds = 3\n\
      metrics = ['build_time']\n[workload]\nkind = 'host'\nmilliseconds = 60000\n[[workload.programs]]\nname = 'build'\n\
-     [workload.programs.program]\nkind = 'kernel-build'\njobs = 56\nunits = 120\nintensity = { value = 2, source = 'made up' }\n\
-     processes_per_slab = { value = 8, source = 'made up' }\n";
+     [workload.programs.program]\nkind = 'kernel-build'\njobs = 56\nunits = 120\nintensity = { value = 2, source = 'made up' }\n";
 
 /// Sweeps of a scenario with seeds of their own: how often the interval of the gain has the truth, which many more seeds tell.
 #[test]

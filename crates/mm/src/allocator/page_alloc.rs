@@ -51,7 +51,7 @@ struct Pass {
 impl OnCpu<'_> {
     /// The node from which a request with this `placement` is served first.
     #[inline]
-    fn preferred_node(&self, placement: Placement) -> Node {
+    pub(crate) fn preferred_node(&self, placement: Placement) -> Node {
         match placement {
             Placement::Local => self.machine.node(self.cpu),
             Placement::Bind(node) | Placement::Prefer(node) => node,

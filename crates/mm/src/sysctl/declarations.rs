@@ -580,6 +580,21 @@ pub const SETTINGS: &[Setting] = &[
     .since("6.15", Known::Mail)
     .of_command_line()
     .acts_on(Subsystem::HugetlbPools, "threads that allocate huge pages of boot time (kernel command line)"),
+    integer("slab_max_order", 0, 10, number!(slab_max_order as u8))
+        .unit(Unit::Log2Pages)
+        .of_command_line()
+        .acts_on(
+            Subsystem::Slabs,
+            "the largest order of a slab, but where one object needs more (kernel command line; slub_max_order before 6.8)",
+        ),
+    integer_and("slab_min_objects", 0, 32767, &[(0, "4 for each doubling of CPUs")], number!(slab_min_objects as u32))
+        .unit(Unit::Objects)
+        .logarithmic()
+        .of_command_line()
+        .acts_on(
+            Subsystem::Slabs,
+            "objects that a slab should have (kernel command line; slub_min_objects before 6.8)",
+        ),
     integer("tlb_single_page_flush_ceiling", 0, INT_MAX, number!(tlb_single_page_flush_ceiling))
         .unit(Unit::Pages)
         .logarithmic()

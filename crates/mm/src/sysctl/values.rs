@@ -6,6 +6,7 @@ use crate::address_space::huge_memory::settings::ThpSettings;
 use crate::allocator::fault_injection::FaultAttr;
 use crate::damon::policy::DamonReclaimSettings;
 use crate::memparse::memparse;
+use crate::slub::policy::SLAB_MAX_ORDER;
 use crate::zswap::policy::ZswapSettings;
 use machine::PageSize;
 
@@ -58,6 +59,10 @@ pub struct Settings {
     pub boot_huge_pages: [u64; 2],
     /// `hugepage_alloc_threads`: threads that allocate them, 0 for as many as the kernel thinks best.
     pub hugepage_alloc_threads: u64,
+    /// `slab_max_order`: the largest order of a slab, but where one object needs more.
+    pub slab_max_order: u8,
+    /// `slab_min_objects`: objects that a slab should have, 0 for what suits the number of CPUs.
+    pub slab_min_objects: u32,
     /// `tlb_single_page_flush_ceiling`: flushes of more kernel pages than this flush everything.
     pub tlb_single_page_flush_ceiling: u64,
     /// `zswap.*`: pages in swap that are kept compressed in memory.
@@ -107,6 +112,8 @@ impl Settings {
             hugetlb_optimize_vmemmap: false,
             boot_huge_pages: [0; 2],
             hugepage_alloc_threads: 0,
+            slab_max_order: SLAB_MAX_ORDER,
+            slab_min_objects: 0,
             tlb_single_page_flush_ceiling: 33,
             zswap: ZswapSettings::default(),
             zswap_ever_enabled: false,

@@ -11,6 +11,7 @@
 //! submitted it.
 
 mod areas;
+mod objects;
 mod pages;
 mod recorded;
 pub(super) mod sockets;
@@ -47,6 +48,7 @@ use mm::features::sched::SchedFeatures;
 use mm::memcontrol::Memcg;
 use mm::numa::placement::TaskId;
 use mm::oom_kill::OomKill;
+use mm::slub::Since;
 use sockets::Sockets;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -595,10 +597,12 @@ impl<'s> Host<'s> {
                 bind(system, self.scheduler.task(thread), node);
             }
             Operation::Barrier => return Ok(self.wait_for_others(system, cpu, thread)),
-            Operation::Exec => {
-                self.exec(system, cpu, thread);
+            // Its second half, once the scheduler has given the new process a CPU, has what the kernel keeps of its program.
+            Operation::Exec if done == 0 => {
+                self.exec(system, cpu, thread, doing());
                 return Ok(Progress::Left);
             }
+            Operation::Exec => self.keep_of_process(system, cpu, thread, &[Since::Exec]),
             Operation::Recorded(change) => return self.recorded(system, cpu, thread, doing(), &change),
             Operation::Fork { process } => self.fork(system, cpu, thread, process),
             Operation::Wait { process } => return Ok(self.wait_for(system, cpu, thread, doing(), process)),
@@ -800,7 +804,6 @@ impl<'s> Host<'s> {
             return;
         }
         self.note_touched(system, thread);
-        while self.free_pages(system, cpu, thread) {}
         self.close_sockets(system, cpu, thread);
         let (task, process) = (self.scheduler.task(thread), self.threads[thread].process);
         system.mm.parts.exit_task(task);
@@ -814,14 +817,15 @@ impl<'s> Host<'s> {
                 self.io.exit(system, cpu, mm);
             }
         }
+        self.release_task(system, cpu, thread);
         // Who waits for a process waits until its memory is freed.
         if before != State::Idle {
             self.has_done(system.machine.now(cpu));
         }
     }
 
-    /// Replaces a process by another one, for its only thread, which starts where the scheduler wants it to.
-    fn exec(&mut self, system: &mut System, cpu: Cpu, thread: usize) {
+    /// Replaces a process by another one, for its only thread, which starts where the scheduler wants it to and has its program loaded there.
+    fn exec(&mut self, system: &mut System, cpu: Cpu, thread: usize, doing: Doing) {
         let Thread { program, process, .. } = self.threads[thread];
         self.scheduler.remove(system, cpu, thread);
         self.leave_process(system, cpu, thread);
@@ -837,6 +841,8 @@ impl<'s> Host<'s> {
         (own.data, own.areas) = (mapped.data, mapped.areas.into_iter().collect());
         own.recorded.exec();
         self.threads[thread].stack = mapped.stacks.first().copied();
+        self.threads[thread].doing = Some(Doing { done: 1, ..doing });
+        self.keep_of_process(system, cpu, thread, &[Since::Fork]);
         self.begin_process(system, cpu, thread, (mm, task));
         self.scheduler.pull(system, cpu);
     }

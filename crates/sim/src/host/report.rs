@@ -440,6 +440,7 @@ pub(super) fn set_memory(outcome: &mut Outcome, system: &System) {
     outcome.set(metric::MEM_BUFF_CACHE, mib(cached));
     outcome.set(metric::MEM_USED, mib(total - free - cached));
     outcome.set(metric::MEM_AVAILABLE, mib(mm.parts.si_mem_available()));
+    outcome.set(metric::SLAB_UNRECLAIMABLE, mib(mm.parts.slabs.pages()));
 }
 
 /// What came back that had been evicted, and what went to devices, on a host that has any.

@@ -18,6 +18,7 @@ use mm::numa::migrate::policy::Nodes;
 use mm::numa::placement::TaskId;
 use mm::page::NR_PAGE_ORDERS;
 use mm::readahead::OpenFileId;
+use mm::slub::Object;
 use mm::write::Write;
 use mm::writeback::Dirtier;
 use mm::xarray::FileId;
@@ -183,6 +184,8 @@ pub(super) struct Process {
     pub waiting: Vec<(usize, Cpu)>,
     /// Who waits until it has exited, and the CPU where that ran.
     pub awaited_by: Option<(usize, Cpu)>,
+    /// What the kernel keeps of it in slabs; nothing of processes that were there from the start.
+    pub objects: Vec<Object>,
     /// Its threads in ascending order: indices into `Host::threads`.
     pub threads: Vec<usize>,
     /// Where its recorded pages are mapped; empty unless its mappings were recorded.
@@ -446,6 +449,7 @@ impl Beginnings {
             alive: 0,
             waiting: Vec::new(),
             awaited_by: None,
+            objects: Vec::new(),
             threads: Vec::new(),
             recorded: RecordedSpace::new(system.mm.parts.allocator.page_size()),
         });

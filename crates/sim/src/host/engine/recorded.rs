@@ -11,6 +11,7 @@ use crate::System;
 use crate::block_io::Wait;
 use machine::Cpu;
 use mm::allocator::request::OutOfMemory;
+use mm::slub::Since;
 use mm::{Category, Event};
 use workload::mappings::{self, Change};
 
@@ -82,7 +83,7 @@ impl Host<'_> {
         Ok(waits)
     }
 
-    /// Starts a process of the program with a copy of the thread's address space.
+    /// Starts a process of the program with a copy of the thread's address space, for which the kernel keeps as much as for the parent's.
     pub(super) fn fork(&mut self, system: &mut System, cpu: Cpu, thread: usize, child: u32) {
         let Thread { program, process, .. } = self.threads[thread];
         let number = self.programs[program].first_process + child as usize;
@@ -93,6 +94,7 @@ impl Host<'_> {
             self.processes.get_disjoint_mut([process, number]).expect("no process is its own child");
         own.recorded.fork(&parent.recorded);
         let only = *own.threads.first().expect("each process has a thread");
+        self.keep_of_process(system, cpu, only, &[Since::Fork, Since::Exec]);
         self.begin_process(system, cpu, only, (mm, task));
     }
 

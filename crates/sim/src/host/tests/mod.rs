@@ -475,6 +475,27 @@ fn a_build_that_is_done_was_not_cut_off() {
     );
 }
 
+/// What the kernel keeps of processes comes from slabs, whose size `slab_min_objects` and `slab_max_order` say.
+#[test]
+fn processes_that_come_and_go_take_slabs() {
+    let build = format!(
+        "[[programs]]\nname = 'build'\nstart_milliseconds = 600\n[programs.program]\nkind = 'kernel-build'\njobs = 16\nunits = 200\n\
+         intensity = {}\n",
+        figure(50.0)
+    );
+    let slabs = |settings: &[(&str, &str)]| {
+        let done = outcome_of("6.12", settings, &build);
+        let count = |event| done.counters.get(event);
+        (count(Event::AllocSlab), count(Event::FreeSlab))
+    };
+    let (taken, given_back) = slabs(&[]);
+    assert!(taken > 0 && given_back <= taken, "{taken} {given_back}");
+    let (of_two_pages, _) = slabs(&[("slab_max_order", "1")]);
+    assert!(of_two_pages > taken, "smaller slabs have fewer objects: {of_two_pages} {taken}");
+    let (of_many, _) = slabs(&[("slab_min_objects", "512")]);
+    assert!(of_many < taken, "larger slabs have more: {of_many} {taken}");
+}
+
 #[test]
 fn what_was_before_a_run_takes_no_time_of_it() {
     let state = "held_mib = 512\n[state]\nunmovable_blocks = { value = 0.5, source = 'made up' }\n\
