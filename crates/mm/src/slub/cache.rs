@@ -31,7 +31,7 @@ impl Layout {
         Layout {
             size,
             order,
-            min_order: policy::slab_order(size, 1, 0, page_bytes),
+            min_order: policy::get_order(size.into(), page_bytes),
             page_bytes,
             cpu_partial_slabs: policy::cpu_partial_slabs(size, objects, page_bytes),
             min_partial: policy::min_partial(size),
@@ -199,16 +199,7 @@ impl KmemCache {
         let discarded = self.deactivate(cpu);
         let objects = self.layout.objects(order);
         let slab = Slab { pfn, order, node, objects, free: objects, place: Place::Active };
-        let id = match self.unused.pop() {
-            Some(id) => {
-                self.slabs[id as usize] = slab;
-                id
-            }
-            None => {
-                self.slabs.push(slab);
-                self.slabs.len() as SlabId - 1
-            }
-        };
+        let id = self.add(slab);
         self.activate(cpu, id);
         self.cpus[cpu.index()].freelist -= 1;
         (id, discarded)
@@ -218,12 +209,25 @@ impl KmemCache {
     pub fn add_partial(&mut self, node: Node, free: u32) -> SlabId {
         let order = self.layout.order;
         let place = if free > 0 { Place::NodePartial } else { Place::Full };
-        self.slabs.push(Slab { pfn: 0, order, node, objects: self.layout.objects(order), free, place });
-        let id = self.slabs.len() as SlabId - 1;
+        let id = self.add(Slab { pfn: 0, order, node, objects: self.layout.objects(order), free, place });
         if free > 0 {
             self.nodes[node.index()].push_back(id);
         }
         id
+    }
+
+    /// Gives a slab its number.
+    fn add(&mut self, slab: Slab) -> SlabId {
+        match self.unused.pop() {
+            Some(id) => {
+                self.slabs[id as usize] = slab;
+                id
+            }
+            None => {
+                self.slabs.push(slab);
+                self.slabs.len() as SlabId - 1
+            }
+        }
     }
 
     /// Puts the slab away that a CPU takes objects from.

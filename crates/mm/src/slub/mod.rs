@@ -13,7 +13,8 @@
 //! processes rises and falls, or when they begin on one CPU and end on another. How many objects a slab has, and with that its order,
 //! grows with the number of CPUs.
 //!
-//! [`policy`] says how large slabs are and how many are kept, [`cache`] moves objects, `page_blocks` takes slabs from the page allocator. [`OF_PROCESS`] is what the kernel keeps of a process.
+//! [`policy`] says how large slabs are and how many are kept, [`cache`] moves objects, `page_blocks` takes slabs from the page allocator.
+//! [`OF_PROCESS`] is what the kernel keeps of a process.
 //! Processes that are there from the start have theirs in what the machine has in use. Not modelled: sheaves, which 6.18 has for
 //! `vm_area_struct` and 7.0 for all caches in place of the slabs that CPUs keep; the lock of a node's list; charges to memory cgroups; RCU,
 //! through which some objects are freed a little later; caches of files. In the kernel: mm/slub.c, kernel/fork.c.

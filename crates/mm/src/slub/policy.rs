@@ -19,8 +19,8 @@ pub fn min_objects(cpus: u32) -> u32 {
     4 * (u32::BITS - cpus.leading_zeros() + 1)
 }
 
-/// The smallest order of a block that holds so many bytes (`get_order`).
-fn order_of(bytes: u64, page_bytes: u64) -> u8 {
+/// The smallest order of a block that holds so many bytes.
+pub fn get_order(bytes: u64, page_bytes: u64) -> u8 {
     bytes.div_ceil(page_bytes).next_power_of_two().trailing_zeros() as u8
 }
 
@@ -29,10 +29,10 @@ fn order_of(bytes: u64, page_bytes: u64) -> u8 {
 pub fn slab_order(size: u32, min_objects: u32, max_order: u8, page_bytes: u64) -> u8 {
     let (size, block) = (u64::from(size), |order: u8| page_bytes << order);
     let fitting = (block(max_order) / size).max(1);
-    let smallest = order_of(fitting.min(min_objects.max(1).into()) * size, page_bytes);
+    let smallest = get_order(fitting.min(min_objects.max(1).into()) * size, page_bytes);
     let wastes = |order: u8, fraction: u64| block(order) % size > block(order) / fraction;
     let least = |fraction: u64| (smallest..=max_order).find(|&order| !wastes(order, fraction));
-    [16, 8, 4, 2].into_iter().find_map(least).unwrap_or(order_of(size, page_bytes))
+    [16, 8, 4, 2].into_iter().find_map(least).unwrap_or(get_order(size, page_bytes))
 }
 
 /// Objects that a CPU keeps in slabs with free objects.
