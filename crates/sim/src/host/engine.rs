@@ -602,7 +602,7 @@ impl<'s> Host<'s> {
                 self.exec(system, cpu, thread, doing());
                 return Ok(Progress::Left);
             }
-            Operation::Exec => self.keep_of_process(system, cpu, thread, &[Since::Exec]),
+            Operation::Exec => self.keep_of_process(system, cpu, thread, Since::Exec),
             Operation::Recorded(change) => return self.recorded(system, cpu, thread, doing(), &change),
             Operation::Fork { process } => self.fork(system, cpu, thread, process),
             Operation::Wait { process } => return Ok(self.wait_for(system, cpu, thread, doing(), process)),
@@ -842,7 +842,7 @@ impl<'s> Host<'s> {
         own.recorded.exec();
         self.threads[thread].stack = mapped.stacks.first().copied();
         self.threads[thread].doing = Some(Doing { done: 1, ..doing });
-        self.keep_of_process(system, cpu, thread, &[Since::Fork]);
+        self.keep_of_process(system, cpu, thread, Since::Fork);
         self.begin_process(system, cpu, thread, (mm, task));
         self.scheduler.pull(system, cpu);
     }

@@ -1,9 +1,10 @@
-//! What the kernel keeps of processes in slabs ([`mm::slub`]): allocated where they are forked and where they execute a program, freed where they
-//! end.
+//! What the kernel keeps of processes in slabs ([`mm::slub`]): allocated where they are forked and where they execute a program, freed where
+//! they end.
 //!
 //! ```text
-//!   a parent's CPU       fork ─► task_struct, signals, files, pid ─────────────────┐ freed where it ends: objects move from CPU to CPU,
-//!   the process's CPU            exec ─► mm_struct, VMAs, anon_vmas, open files ───┴ and slabs fill up here and empty there
+//!   the parent's CPU       fork   task_struct, signals, files, pid
+//!   the process's CPU      exec   mm_struct, VMAs, anon_vmas, open files
+//!   where it ends          exit   mm_struct and what came with it, page tables, task_struct and what came with that
 //! ```
 
 use super::Host;
@@ -28,12 +29,11 @@ impl Host<'_> {
         }
     }
 
-    /// Has the kernel allocate what it keeps of a thread's process since it was forked, or executed its program, or both.
-    pub(super) fn keep_of_process(&mut self, system: &mut System, cpu: Cpu, thread: usize, since: &[Since]) {
+    /// Has the kernel allocate what it keeps of a thread's process since it was forked, or since it executed its program.
+    pub(super) fn keep_of_process(&mut self, system: &mut System, cpu: Cpu, thread: usize, since: Since) {
         let Thread { program, process, .. } = self.threads[thread];
         let placement = self.programs[program].placement();
         let objects = &mut self.processes[process].objects;
-        let mut kernel = system.mm.enter(&mut system.machine, cpu);
-        since.iter().for_each(|&since| kernel.alloc_of_process(since, placement, objects));
+        system.mm.enter(&mut system.machine, cpu).alloc_of_process(since, placement, objects);
     }
 }

@@ -94,7 +94,9 @@ impl Host<'_> {
             self.processes.get_disjoint_mut([process, number]).expect("no process is its own child");
         own.recorded.fork(&parent.recorded);
         let only = *own.threads.first().expect("each process has a thread");
-        self.keep_of_process(system, cpu, only, &[Since::Fork, Since::Exec]);
+        for since in [Since::Fork, Since::Exec] {
+            self.keep_of_process(system, cpu, only, since);
+        }
         self.begin_process(system, cpu, only, (mm, task));
     }
 
