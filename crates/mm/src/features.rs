@@ -169,7 +169,7 @@ impl Features {
         sched: SchedFeatures::MAINLINE_6_1,
         folios: FolioFeatures::BASE,
         zswap: ZswapFeatures::MAINLINE_6_5,
-        damon: DamonFeatures::MAINLINE_6_1,
+        damon: DamonFeatures::MAINLINE_6_4,
     };
     pub(crate) const PATCH1: Features = Features { consecutive_high_order_frees: true, ..Features::BASE };
     pub(crate) const PATCH3: Features =
@@ -189,6 +189,7 @@ impl Features {
         readahead: ReadaheadFeatures::MAINLINE_6_1,
         numa: NumaFeatures::MAINLINE_6_1,
         zswap: ZswapFeatures::MAINLINE_6_1,
+        damon: DamonFeatures::MAINLINE_6_1,
         ..Features::BASE
     };
     /// Unlike 6.1.y, this release was never given the 6.7 fixes of the multi-gen LRU.
@@ -199,8 +200,11 @@ impl Features {
     };
     pub(crate) const MAINLINE_6_3: Features =
         Features { reclaim: ReclaimFeatures::MAINLINE_6_3, ..Features::MAINLINE_6_2 };
-    pub(crate) const MAINLINE_6_4: Features =
-        Features { numa: NumaFeatures::VMA_SCANNING_4, ..Features::MAINLINE_6_3 };
+    pub(crate) const MAINLINE_6_4: Features = Features {
+        numa: NumaFeatures::VMA_SCANNING_4,
+        damon: DamonFeatures::MAINLINE_6_4,
+        ..Features::MAINLINE_6_3
+    };
     pub(crate) const MAINLINE_6_5: Features = Features {
         reclaim: ReclaimFeatures::MAINLINE_6_5,
         readahead: ReadaheadFeatures::MAINLINE_6_1,
@@ -251,6 +255,7 @@ impl Features {
         reclaim: ReclaimFeatures::MAINLINE_6_11,
         folios: FolioFeatures::MAINLINE_6_11,
         readahead: ReadaheadFeatures::MAINLINE_6_11,
+        damon: DamonFeatures::MAINLINE_6_11,
         ..Features::MAINLINE_6_10
     };
     /// Includes what the stable series took from later kernels up to 6.12.95.
@@ -288,6 +293,7 @@ impl Features {
     pub(crate) const MAINLINE_6_17: Features = Features {
         readahead: ReadaheadFeatures::MAINLINE_6_17,
         reclaim: ReclaimFeatures::MAINLINE_6_17,
+        damon: DamonFeatures::MAINLINE_6_17,
         ..Features::MAINLINE_6_16
     };
     pub(crate) const MAINLINE_6_18: Features = Features {

@@ -2,6 +2,7 @@
 
 use machine::{Costs, Cpu, Machine, Node, Time, Topology};
 use mm::address_space::{Backing, MmId, VmFlags};
+use mm::damon::Idle;
 use mm::memcontrol::Memcg;
 use mm::memory_map::MemoryRange;
 use mm::{Category, Event, MemoryManager, Series, Settings, ZoneType};
@@ -80,7 +81,7 @@ const AFTER_TWO_SECONDS: [(&str, &str); 2] =
 
 #[test]
 fn what_is_used_stays_and_what_is_not_is_paged_out() {
-    for variant in ["mainline-6.1", "mainline-6.12"] {
+    for variant in ["mainline-6.1", "mainline-6.18"] {
         let mut watched = Watched::new(variant, &AFTER_TWO_SECONDS);
         watched.pass(20);
         let (used, unused) = watched.resident();
@@ -93,8 +94,27 @@ fn what_is_used_stays_and_what_is_not_is_paged_out() {
 }
 
 #[test]
-fn it_waits_for_the_age_that_is_asked_for() {
+fn a_lost_scheme_watches_and_pages_nothing_out() {
     let mut watched = Watched::new("mainline-6.12", &AFTER_TWO_SECONDS);
+    watched.pass(10);
+    assert_eq!((watched.resident(), watched.count(Event::DamonReclaimTriedRegions)), ((HOT, PAGES - HOT), 0));
+    assert_eq!(watched.mm.why_kdamond_is_idle(), Some(Idle::SchemeLost));
+}
+
+#[test]
+fn parameters_that_do_not_fit_together_leave_it_off() {
+    for (name, value) in [("damon_reclaim.sample_interval", "100001"), ("damon_reclaim.max_nr_regions", "9")]
+    {
+        let mut watched = Watched::new("mainline-6.18", &[("damon_reclaim.enabled", "1"), (name, value)]);
+        watched.pass(1);
+        assert_eq!(watched.mm.kdamond_due(), Time::NEVER, "{name}");
+        assert_eq!(watched.mm.why_kdamond_is_idle(), Some(Idle::Refused), "{name}");
+    }
+}
+
+#[test]
+fn it_waits_for_the_age_that_is_asked_for() {
+    let mut watched = Watched::new("mainline-6.18", &AFTER_TWO_SECONDS);
     watched.pass(2);
     assert_eq!(watched.count(Event::DamonReclaimTriedRegions), 0, "nothing is two seconds old");
     watched.pass(2);
@@ -107,9 +127,10 @@ fn it_works_only_between_the_marks() {
     for (mark, value) in [("damon_reclaim.wmarks_high", "340"), ("damon_reclaim.wmarks_low", "360")] {
         let mut settings = AFTER_TWO_SECONDS.to_vec();
         settings.extend([(mark, value), ("damon_reclaim.wmarks_mid", "340")]);
-        let mut watched = Watched::new("mainline-6.12", &settings);
+        let mut watched = Watched::new("mainline-6.18", &settings);
         watched.pass(12);
         assert_eq!(watched.count(Event::DamonReclaimTriedRegions), 0, "{mark} = {value}");
+        assert_eq!(watched.mm.why_kdamond_is_idle(), Some(Idle::OutsideMarks));
     }
 }
 
@@ -117,7 +138,7 @@ fn it_works_only_between_the_marks() {
 fn the_quota_bounds_what_is_tried_in_a_window() {
     let mut settings = AFTER_TWO_SECONDS.to_vec();
     settings.extend([("damon_reclaim.quota_ms", "0"), ("damon_reclaim.quota_sz", "1048576")]);
-    let mut watched = Watched::new("mainline-6.12", &settings);
+    let mut watched = Watched::new("mainline-6.18", &settings);
     watched.pass(4);
     let mut before = watched.count(Event::DamonReclaimTriedBytes);
     for second in 0..6 {
@@ -131,7 +152,7 @@ fn the_quota_bounds_what_is_tried_in_a_window() {
 
 #[test]
 fn switched_off_it_forgets_what_it_has_seen() {
-    let mut watched = Watched::new("mainline-6.12", &AFTER_TWO_SECONDS);
+    let mut watched = Watched::new("mainline-6.18", &AFTER_TWO_SECONDS);
     watched.pass(6);
     watched.mm.set("damon_reclaim.enabled", "0").unwrap();
     assert_eq!(watched.mm.kdamond_due(), Time::NEVER);
@@ -146,7 +167,7 @@ fn switched_off_it_forgets_what_it_has_seen() {
 #[test]
 fn the_same_seed_pages_out_the_same_pages() {
     let run = || {
-        let mut watched = Watched::new("mainline-6.12", &AFTER_TWO_SECONDS);
+        let mut watched = Watched::new("mainline-6.18", &AFTER_TWO_SECONDS);
         watched.pass(6);
         (watched.resident(), watched.count(Event::DamonReclaimTriedBytes))
     };

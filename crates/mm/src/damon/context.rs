@@ -16,6 +16,17 @@ use machine::Time;
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
+/// Why DAMON_RECLAIM, which is switched on, has paged nothing out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It stays off: the kernel does not take its parameters.
+    Refused,
+    /// This kernel forgets what to page out.
+    SchemeLost,
+    /// Whenever it looked, more was free than its watermarks let it work with, or less.
+    OutsideMarks,
+}
+
 /// What kdamond does next.
 #[derive(Clone, Debug)]
 pub(super) enum Next {
@@ -48,6 +59,8 @@ pub(super) struct Context {
     pub(super) region_limit: u64,
     /// Whether the marks let it work when it last looked.
     pub(super) is_active: bool,
+    /// Whether they ever have.
+    pub(super) was_active: bool,
     pub(super) next: Next,
     pub(super) due: Time,
     /// Samples of this aggregation.

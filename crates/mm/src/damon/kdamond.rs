@@ -8,8 +8,8 @@
 //!
 //! In the kernel: `kdamond_fn`, `kdamond_apply_schemes` in mm/damon/core.c.
 
-use super::context::{Context, Next, PagingOut};
-use super::policy::{MAX_SCORE, cold_score, interval, is_cold, least_score};
+use super::context::{Context, Idle, Next, PagingOut};
+use super::policy::{MAX_SCORE, cold_score, effective, has_scheme, interval, is_cold, least_score};
 use super::quota::{Quota, Turn};
 use super::regions::{Region, Regions};
 use crate::counters::Event;
@@ -23,10 +23,25 @@ const PORTION: u32 = 1024;
 impl MemoryManager {
     /// When kdamond is to run next: at once after it has been switched on.
     pub fn kdamond_due(&self) -> Time {
+        let settings = &self.settings().damon_reclaim;
         match &self.parts.damon.context {
-            _ if !self.settings().damon_reclaim.enabled => Time::NEVER,
+            _ if !settings.enabled => Time::NEVER,
+            None if !settings.are_taken(&self.features().damon) => Time::NEVER,
             None => Time::ZERO,
             Some(context) => context.due,
+        }
+    }
+
+    /// Why kdamond, which is switched on, could page nothing out so far; `None` if it could, or has not looked yet.
+    pub fn why_kdamond_is_idle(&self) -> Option<Idle> {
+        let settings = &self.settings().damon_reclaim;
+        let Some(context) = &self.parts.damon.context else {
+            return (settings.enabled && !settings.are_taken(&self.features().damon))
+                .then_some(Idle::Refused);
+        };
+        match has_scheme(&self.features().damon) {
+            false => Some(Idle::SchemeLost),
+            true => (!context.was_active).then_some(Idle::OutsideMarks),
         }
     }
 }
@@ -73,6 +88,7 @@ impl Kernel<'_> {
     /// Chooses a page of each region and forgets its accesses, if the marks let it work. Returns for how many microseconds it sleeps.
     fn begin_sample(&mut self, context: &mut Context) -> u64 {
         context.is_active = context.settings.wmarks.activity(self.free_mem_rate(), context.is_active);
+        context.was_active |= context.is_active;
         if !context.is_active {
             context.next = Next::Look;
             return context.settings.wmarks.interval;
@@ -85,13 +101,14 @@ impl Kernel<'_> {
 
     /// Takes all of the largest range of memory for one region (`damon_set_region_biggest_system_ram_default`).
     fn begin_damon(&self) -> Context {
-        let settings = self.on.settings.damon_reclaim;
+        let settings = effective(&self.on.features.damon, self.on.settings.damon_reclaim);
         let regions = Regions::new(self.parts.allocator.largest_range());
         Context {
             settings,
             region_limit: (regions.pages() / settings.min_nr_regions).max(1),
             regions,
             is_active: false,
+            was_active: false,
             next: Next::Look,
             due: Time::ZERO,
             samples: 0,
@@ -146,7 +163,7 @@ impl Kernel<'_> {
             self.end_region(&mut regions[*index], quota, paging_out);
             (*index, *under_way) = (*index + 1, None);
         }
-        while *index < regions.len() && !quota.is_full() {
+        while has_scheme(&self.on.features.damon) && *index < regions.len() && !quota.is_full() {
             let is_last = *index + 1 == regions.len();
             let region = &regions[*index];
             let is_cold = is_cold(settings, region) && cold_score(settings, region.age) >= *least;

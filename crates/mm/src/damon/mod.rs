@@ -22,4 +22,4 @@ pub mod policy;
 mod quota;
 mod regions;
 
-pub use context::Damon;
+pub use context::{Damon, Idle};

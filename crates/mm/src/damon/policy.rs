@@ -36,12 +36,24 @@ features! {
         /// 6.10: each page of a cold region is looked at once more, left out if it has been accessed, and paged out otherwise; before, that is
         /// up to reclaim (`folio_check_references`).
         pub pageout_checks_pages: bool,
+        /// 6.11 to 6.16, by mistake: what DAMON_RECLAIM is to page out is forgotten as it is switched on. It watches memory as DAMON does
+        /// by default, and pages nothing out (`damon_reclaim_apply_parameters` sets parameters of one context and commits another).
+        pub loses_scheme: bool,
+        /// 6.4: intervals of sampling that are longer than those of aggregation are refused.
+        pub refuses_long_samples: bool,
     }
 }
 
 impl DamonFeatures {
-    pub(crate) const MAINLINE_6_1: DamonFeatures = DamonFeatures { pageout_checks_pages: false };
-    pub(crate) const MAINLINE_6_10: DamonFeatures = DamonFeatures { pageout_checks_pages: true };
+    pub(crate) const MAINLINE_6_1: DamonFeatures =
+        DamonFeatures { pageout_checks_pages: false, loses_scheme: false, refuses_long_samples: false };
+    pub(crate) const MAINLINE_6_4: DamonFeatures =
+        DamonFeatures { refuses_long_samples: true, ..DamonFeatures::MAINLINE_6_1 };
+    pub(crate) const MAINLINE_6_10: DamonFeatures =
+        DamonFeatures { pageout_checks_pages: true, ..DamonFeatures::MAINLINE_6_4 };
+    pub(crate) const MAINLINE_6_11: DamonFeatures =
+        DamonFeatures { loses_scheme: true, ..DamonFeatures::MAINLINE_6_10 };
+    pub(crate) const MAINLINE_6_17: DamonFeatures = DamonFeatures::MAINLINE_6_10;
 }
 
 /// The parameters of DAMON_RECLAIM (`/sys/module/damon_reclaim/parameters`), with the kernel's defaults.
@@ -98,6 +110,12 @@ impl DamonReclaimSettings {
         (self.aggr_interval / self.sample_interval.max(1)).max(1)
     }
 
+    /// Whether a kernel takes them as it is switched on (`damon_set_attrs`); otherwise it stays off (EINVAL).
+    pub fn are_taken(&self, f: &DamonFeatures) -> bool {
+        let are_long = f.refuses_long_samples && self.sample_interval > self.aggr_interval;
+        self.min_nr_regions <= self.max_nr_regions && !are_long
+    }
+
     /// How many aggregations a region's age has at least to be reclaimed.
     fn least_age(&self) -> u64 {
         self.min_age / self.aggr_interval
@@ -126,6 +144,21 @@ impl Watermarks {
             _ => true,
         }
     }
+}
+
+/// The parameters that count once it is switched on with `asked`: those, or where its scheme gets lost DAMON's own, whatever is free.
+pub fn effective(f: &DamonFeatures, asked: DamonReclaimSettings) -> DamonReclaimSettings {
+    let marks = Watermarks { high: u64::MAX, mid: u64::MAX, low: 0, ..asked.wmarks };
+    if f.loses_scheme {
+        DamonReclaimSettings { wmarks: marks, ..DamonReclaimSettings::default() }
+    } else {
+        asked
+    }
+}
+
+/// Whether it has anything to do with cold regions.
+pub fn has_scheme(f: &DamonFeatures) -> bool {
+    !f.loses_scheme
 }
 
 /// Whether DAMON asks of each page of a cold region whether it has been accessed, so that reclaim need not.

@@ -23,7 +23,7 @@ use super::heat_map::heat_map;
 use super::layout::{Mapped, ProcessLayout};
 use super::own_time::OwnTimes;
 use super::pools::PoolWrites;
-use super::report::{KernelWork, Payer, Reports, Samples, set_memory, set_numa, set_paging};
+use super::report::{KernelWork, Payer, Reports, Samples, note_of_kdamond, set_memory, set_numa, set_paging};
 use super::threads::{
     Beginnings, Doing, Pids, Process, Role, Running, State, Thread, TransactionWaits, Writing,
 };
@@ -280,6 +280,7 @@ impl<'s> Host<'s> {
         let on_cpu = self.reports.settled_cpu_time(self.programs.len() - 1);
         outcome.events = self.events.into_all(on_cpu, |report| self.reports.name_of(report));
         outcome.notes.extend(cut_off);
+        outcome.notes.extend(system.mm.why_kdamond_is_idle().map(note_of_kdamond));
         outcome
             .notes
             .extend(self.programs.iter().filter_map(|program| program.generator.note()).map(String::from));

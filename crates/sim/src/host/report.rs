@@ -7,6 +7,7 @@ use crate::outcome::{Distribution, Outcome, ProgramOutcome, Sample};
 use crate::{System, metric};
 use machine::topology::MAX_NODES;
 use machine::{Category as _, Cpu, Time};
+use mm::damon::Idle;
 use mm::delayacct::{Cause, Delay};
 use mm::{Category, Event, Zone};
 use std::collections::BTreeMap;
@@ -410,6 +411,21 @@ impl Samples {
     /// All samples.
     pub fn into_series(self) -> Vec<Sample> {
         self.series
+    }
+}
+
+/// Says why DAMON_RECLAIM, which was switched on, has paged nothing out.
+pub(super) fn note_of_kdamond(idle: Idle) -> String {
+    match idle {
+        Idle::Refused => "damon_reclaim.enabled: refused (EINVAL), so there is no [kdamond]: damon_reclaim.sample_interval is above \
+                          aggr_interval, or min_nr_regions above max_nr_regions"
+            .into(),
+        Idle::SchemeLost => "damon_reclaim.enabled: [kdamond] watched memory and paged nothing out; kernels 6.11 to 6.16 forget what they \
+                             are to page out as it is switched on (damon.loses_scheme)"
+            .into(),
+        Idle::OutsideMarks => "damon_reclaim.enabled: [kdamond] paged nothing out; whenever it looked, more memory was free than \
+                               damon_reclaim.wmarks_high and wmarks_mid let it work with, or less than wmarks_low"
+            .into(),
     }
 }
 

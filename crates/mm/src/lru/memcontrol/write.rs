@@ -48,6 +48,10 @@ impl MemcgFile {
         MemcgFile::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, file)| file)
     }
 
+    pub fn name(self) -> &'static str {
+        MemcgFile::ALL.into_iter().find(|(_, file)| *file == self).map_or("", |(name, _)| name)
+    }
+
     /// What values it takes.
     pub fn takes(self) -> &'static str {
         match self {
