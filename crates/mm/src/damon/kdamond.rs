@@ -9,7 +9,7 @@
 //! In the kernel: `kdamond_fn`, `kdamond_apply_schemes` in mm/damon/core.c.
 
 use super::context::{Context, Idle, Next, PagingOut};
-use super::policy::{MAX_SCORE, cold_score, effective, has_scheme, interval, is_cold, least_score};
+use super::policy::{MAX_SCORE, cold_score, effective, has_scheme, is_cold, least_score, wakes_at};
 use super::quota::{Quota, Turn};
 use super::regions::{Region, Regions};
 use crate::counters::Event;
@@ -56,8 +56,8 @@ impl Kernel<'_> {
         let mut context = self.parts.damon.context.take().unwrap_or_else(|| self.begin_damon());
         let goes_on = self.step_damon(&mut context);
         if !goes_on {
-            let sleeps = interval(self.begin_sample(&mut context));
-            context.due = self.on.machine.now(self.on.cpu) + sleeps;
+            let sleeps = self.begin_sample(&mut context);
+            context.due = wakes_at(self.on.machine.now(self.on.cpu), sleeps);
         }
         self.parts.damon.context = Some(context);
         goes_on

@@ -15,6 +15,7 @@
 
 use super::regions::Region;
 use crate::features::by_name::features;
+use crate::jiffies::{TICK_NS, timeout};
 use machine::Time;
 
 /// The highest score of a region (`DAMOS_MAX_SCORE`).
@@ -98,10 +99,16 @@ impl Default for DamonReclaimSettings {
     }
 }
 
-/// So many microseconds, but at least one (`usleep_idle_range`), and eleven days at most: a kernel takes longer ones, and nothing is simulated
-/// for so long.
-pub fn interval(microseconds: u64) -> Time {
-    Time::from_nanoseconds(microseconds.clamp(1, 1_000_000_000_000) * 1000)
+/// The longest sleep that is timed to the microsecond.
+const LONGEST_EXACT_SLEEP: u64 = 20_000;
+
+/// When a sleep of so many microseconds ends that begins at `now`: after one microsecond at least, by the tick if it is longer than 20 ms
+/// (`kdamond_usleep`), and eleven days later at most: a kernel takes longer ones, and nothing is simulated for so long.
+pub fn wakes_at(now: Time, microseconds: u64) -> Time {
+    match microseconds.clamp(1, 1_000_000_000_000) {
+        short if short <= LONGEST_EXACT_SLEEP => now + Time::from_nanoseconds(short * 1000),
+        long => timeout(now, (long * 1000).div_ceil(TICK_NS)),
+    }
 }
 
 impl DamonReclaimSettings {

@@ -8,10 +8,13 @@
 //!
 //! In the kernel: `struct damos_quota`, `damos_adjust_quota`, `damos_skip_charged_region` in mm/damon/core.c.
 
-use super::policy::{DamonReclaimSettings, effective_quota, interval};
+use super::policy::{DamonReclaimSettings, effective_quota};
 use super::regions::Region;
 use crate::Pfn;
 use machine::Time;
+
+/// Eleven days: a kernel takes longer windows, and nothing is simulated for so long.
+const LONGEST_WINDOW_MS: u64 = 1_000_000_000;
 
 /// What is to be done with a region, as far as the quota is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,8 @@ impl Quota {
     /// Begins the next window if it is time for it. Returns whether the last one was full.
     pub fn advance(&mut self, settings: &DamonReclaimSettings, now: Time, page_bytes: u64) -> bool {
         let since = *self.since.get_or_insert(now);
-        if now < since + interval(settings.quota_reset_interval_ms.saturating_mul(1000)) {
+        let window = settings.quota_reset_interval_ms.min(LONGEST_WINDOW_MS);
+        if now < since + Time::from_nanoseconds(window * 1_000_000) {
             return false;
         }
         let was_full = self.is_full();

@@ -3,7 +3,8 @@
 //! ```text
 //!                         Classic                               MultiGen
 //!   folio of a fault      as any other                          counts as used
-//!   used again            active from the second time on        counted, up to the last tier
+//!   used again            active from the second time on,       counted, up to the last tier; DAMON
+//!                         and no longer idle for DAMON          does not learn of it
 //!   added to a list       active or inactive                    a generation
 //!   kswapd, first         fills inactive lists                  new generations (6.1); is anything old?
 //!   shrinks a node        all memcgs, what may be deactivated?  all memcgs (6.1), or memcgs in turn (6.3)
@@ -54,14 +55,18 @@ impl Kernel<'_> {
     /// (`folio_mark_accessed`).
     #[inline]
     pub fn folio_mark_accessed(&mut self, id: FolioId) {
-        self.parts.lrus.folios.page_idle.clear_idle(id);
         let flags = &mut self.parts.lrus.folios.flags[id];
         match &self.parts.lrus.lru {
-            Lru::MultiGen(f) => mglru::policy::mark_accessed(f, flags),
+            Lru::MultiGen(f) => {
+                mglru::policy::mark_accessed(f, flags);
+                // Whoever asks about idle pages (DAMON) does not learn of it.
+                return;
+            }
             Lru::Classic if !flags.has(FolioFlags::REFERENCED) => flags.set(FolioFlags::REFERENCED),
             Lru::Classic if flags.any(FolioFlags::ACTIVE | FolioFlags::UNEVICTABLE) => {}
             Lru::Classic => self.mark_active(id),
         }
+        self.parts.lrus.folios.page_idle.clear_idle(id);
     }
 
     /// Ages the lists of a node before kswapd evicts from it (`kswapd_age_node`).

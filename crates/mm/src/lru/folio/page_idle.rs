@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   who asks     clears the accessed bits of PTEs ──► idle; if one was set, young
-//!   an access    sets the bit of a PTE again, or, of a file's page that is read, clears idle
+//!   an access    sets the bit of a PTE again, or, of a file's page that is read, clears idle (with the classic LRU only)
 //!   reclaim      takes young for an access, as the bit that it would have found is gone
 //! ```
 //!
