@@ -20,12 +20,27 @@ fn recordings_are_whole() {
     let mut cases = BTreeMap::new();
     for (name, recording) in recordings() {
         for case in &recording.cases {
+            *cases.entry(recording.kernel.clone()).or_insert(0) += 1;
             let operations = recording.operations(case).unwrap();
+            if case.is_damon() {
+                let paged_out = case.counters["damon_reclaim.bytes_reclaimed_regions"] / 4096;
+                let [misses, evictions] = ["misses", "evictions"].map(|name| case.counters[name]);
+                assert!(misses > evictions && evictions <= paged_out, "{name}, {}", case.name);
+                continue;
+            }
             let residency = recording.residency(case, &operations).unwrap();
             let [misses, anon] = residency.misses(&operations);
             let evicted = pages(residency.evicted());
             let left = residency.pages_brought() - evicted;
             let place = format!("{name}, {}: {misses} misses, {evicted} pages evicted", case.name);
+            if !case.writes.is_empty() {
+                let steals: u64 = ["direct", "kswapd", "proactive"]
+                    .iter()
+                    .filter_map(|by| case.counters.get(&format!("pgsteal_{by}")))
+                    .sum();
+                assert_eq!(steals, evicted, "{place}");
+                continue;
+            }
             // The pages left at the end are within the limit, and memory was full.
             let most = case.memcg_max.map_or(case.free_pages, |max| Some(max - case.memcg_other)).unwrap();
             let swapped = case.counters["pswpout"] - case.counters["pswpin"];
@@ -35,10 +50,9 @@ fn recordings_are_whole() {
             let steals = case.counters["pgsteal_file"];
             assert!(steals.abs_diff(evicted) <= 2, "{place}, {steals} stolen");
             assert!(case.counters["pgscan_file"] >= steals, "{place}");
-            *cases.entry(recording.kernel.clone()).or_insert(0) += 1;
         }
     }
-    let expected = [("6.1.192", 12), ("6.12.95", 12), ("6.18.15", 12), ("6.18.44", 3)];
+    let expected = [("6.1.192", 20), ("6.12.95", 26), ("6.18.15", 68), ("6.18.44", 3)];
     assert_eq!(cases, expected.map(|(kernel, n)| (kernel.to_string(), n)).into());
 }
 
@@ -46,7 +60,8 @@ fn recordings_are_whole() {
 #[test]
 fn generations_hold_the_pages_that_are_left() {
     for (name, recording) in recordings() {
-        for case in recording.cases.iter().filter(|case| case.lru == Lru::MultiGen) {
+        let of_limits = recording.cases.iter().filter(|case| case.writes.is_empty() && !case.is_damon());
+        for case in of_limits.filter(|case| case.lru == Lru::MultiGen) {
             let generations = recording.generations(case).unwrap();
             let last = generations.last().unwrap().access;
             let operations = recording.operations(case).unwrap();
@@ -68,7 +83,7 @@ fn a_recording_can_be_written_and_read_and_errors_name_the_place() {
     let operations = original.operations(&case).unwrap();
     let residency = original.residency(&case, &operations).unwrap();
     let mut copy = Recording::new(original.kernel.clone(), original.machine.clone(), original.cpus);
-    copy.add(directory.path(), case.clone(), &residency).unwrap();
+    copy.add(directory.path(), case.clone(), Some(&residency)).unwrap();
     let read = Recording::open(directory.path()).unwrap();
     assert_eq!(read.cases[..], original.cases[..1]);
     assert_eq!(read.residency(&case, &operations).unwrap(), residency);
@@ -110,7 +125,8 @@ fn report() -> Report {
 }
 
 fn errors<'a>(report: &'a Report, counter: &'a str) -> impl Iterator<Item = (&'a Entry, f64)> {
-    let entries = report.entries.iter().filter(move |entry| entry.counter == counter);
+    let single = report.entries.iter().filter(|entry| !entry.case.contains("mean of"));
+    let entries = single.filter(move |entry| entry.counter == counter);
     entries.map(|entry| (entry, entry.error.unwrap().abs()))
 }
 
@@ -129,6 +145,42 @@ fn the_twin_s_pages_are_the_kernel_s() {
     for (entry, error) in errors(&report(), "accesses, hit or miss") {
         assert!(error <= 1.0 - RIGHT_ACCESSES, "{}: {} of {}", entry.case, entry.twin, entry.kernel);
     }
+}
+
+/// With the multi-gen LRU to the last page, by memory.high, memory.reclaim and memory.max.
+#[test]
+fn files_of_a_group_evict_what_they_evict_in_the_kernel() {
+    let report = report();
+    let of_groups = report.entries.iter().filter(|entry| entry.case.contains("groups"));
+    let (multi_gen, classic): (Vec<&Entry>, Vec<&Entry>) =
+        of_groups.filter(|entry| entry.is_comparable()).partition(|entry| entry.case.ends_with("multi-gen"));
+    let counted = |counter: &str| counter == "misses" || counter.contains("evictions");
+    let exact: Vec<&&Entry> = multi_gen.iter().filter(|entry| counted(&entry.counter)).collect();
+    assert_eq!(exact.len(), 12 * 5);
+    assert!(exact.iter().all(|entry| entry.twin == entry.kernel), "{exact:?}");
+    assert_eq!(classic.iter().filter(|entry| entry.counter == "misses").count(), 12);
+}
+
+/// DAMON_RECLAIM of 6.12 does nothing, and that of 6.18 as much as the twin's.
+#[test]
+fn damon_tries_as_much_as_the_kernel_s() {
+    let report = report();
+    let means: Vec<&Entry> = report.entries.iter().filter(|entry| entry.case.contains("mean of")).collect();
+    let of = |kernel: &str, counter: &str| {
+        let found = means.iter().filter(|entry| entry.case.contains(kernel) && entry.counter == counter);
+        found.map(|entry| (entry.kernel, entry.twin, entry.error.unwrap().abs())).collect::<Vec<_>>()
+    };
+    assert!(
+        of("6.12.95", "evictions").is_empty() && of("6.12.95", "misses").iter().all(|means| means.2 == 0.0)
+    );
+    for counter in
+        ["misses", "damon_reclaim.nr_reclaim_tried_regions", "damon_reclaim.bytes_reclaim_tried_regions"]
+    {
+        let means = of("6.18.15", counter);
+        assert!(means.len() == 6 && means.iter().all(|means| means.2 < 0.1), "{counter}: {means:?}");
+    }
+    let windows = of("6.18.15", "damon_reclaim.nr_quota_exceeds");
+    assert!(windows.len() == 2 && windows.iter().all(|means| means.2 == 0.0), "{windows:?}");
 }
 
 /// All counters except those with a known cause of differences.
@@ -152,7 +204,14 @@ fn what_cannot_be_compared_is_said_to_be_so() {
     let (mapped, others): (Vec<&Entry>, Vec<&Entry>) =
         incomparable.into_iter().partition(|entry| entry.case.ends_with("mmap-multi-gen"));
     assert!(mapped.iter().filter(|entry| entry.counter == "misses").count() == 3, "{mapped:?}");
-    let known = ["pgactivate", "pgscan_direct", "pgscan_kswapd", "pgsteal_direct", "pgsteal_kswapd"];
+    let known = [
+        "pgactivate",
+        "pgscan_direct",
+        "pgscan_kswapd",
+        "pgsteal_direct",
+        "pgsteal_kswapd",
+        "workingset_nodes",
+    ];
     assert!(others.len() > 12);
     assert!(others.iter().all(|entry| known.contains(&entry.counter.as_str())), "{others:?}");
 }

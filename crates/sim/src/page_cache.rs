@@ -12,7 +12,7 @@ use mm::address_space::{Advice, Backing, MmId, VmFlags, Vpn};
 use mm::allocator::request::OutOfMemory;
 use mm::allocator::request::{Placement, Request};
 use mm::filemap::{Access, Read};
-use mm::memcontrol::Memcg;
+use mm::memcontrol::{Memcg, MemcgFile, MemcgStep};
 use mm::memory::Touch;
 use mm::memory_map::MemoryRange;
 use mm::readahead::OpenFileId;
@@ -20,6 +20,7 @@ use mm::writeback::{Dirtier, Flush};
 use mm::xarray::FileId;
 use mm::{Counters, Features, Kernel, MemoryManager, MigrateType, Parts, SettingError, Settings};
 use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
 use thiserror::Error;
 pub use workload::access::sequences::Operation;
 
@@ -39,16 +40,31 @@ pub struct Setup<'a> {
     /// `memory.max` of the task's memcg in pages; `None` if the task is in the root memcg and the machine
     /// itself runs short.
     pub memcg_max: Option<u64>,
+    /// Writes to files of the memcg, in order of accesses.
+    pub writes: Vec<MemcgWriteAt>,
     /// Blocks of metadata, a page each, that the file system reads first and keeps a reference to.
     pub metadata: u32,
     /// Pages of swap, on a device that the task does not wait for (zram).
     pub swap_pages: u64,
     /// Accesses between two readings of memory.stat, which flush the memcg's statistics; 0 for none.
     pub stat_reads: u32,
+    /// Seed of the kernel's random numbers.
+    pub seed: u64,
+    /// Time from one access to the next; the task sleeps where memory.stat is read. Zero if nothing takes time.
+    pub pace: Time,
     /// Whether the file mapping has `MADV_RANDOM`.
     pub random_mapping: bool,
     /// How the file is read; `None` for single pages without readahead.
     pub requests: Option<Requests>,
+}
+
+/// A write to a file of the task's memcg, before one of its accesses.
+#[derive(Clone, Copy, Debug)]
+pub struct MemcgWriteAt {
+    /// Number of the access, from 0.
+    pub access: u32,
+    pub file: MemcgFile,
+    pub bytes: u64,
 }
 
 /// Reads of several pages through one descriptor, with readahead. Each begins with the page of an
@@ -72,13 +88,23 @@ pub struct Outcome {
     pub brought: Vec<Vec<FileFolio>>,
     /// Pages of the file that were evicted from the page cache, in order.
     pub evicted: Vec<u32>,
-    /// For each evicted page, the number of the access during which it was evicted.
+    /// For each evicted page, the number of the access before or during which it was evicted. What a task reclaims on its way
+    /// back to its program is before the next one.
     pub evicted_at: Vec<u32>,
     pub counters: Counters,
     /// XArray nodes of files that have only shadow entries at the end (`workingset_nodes`).
     pub workingset_nodes: u64,
     /// State of the task's multi-gen LRU at the end, in the format of debugfs (`lru_gen`).
     pub lru_gen: String,
+}
+
+impl Outcome {
+    fn note_evicted(&mut self, replay: &mut Replay, access: usize) {
+        for (_, page) in replay.mm.parts.page_cache.take_removals() {
+            self.evicted.push(page);
+            self.evicted_at.push(access as u32);
+        }
+    }
 }
 
 /// Why a sequence ended early.
@@ -153,7 +179,7 @@ fn read_metadata(kernel: &mut Kernel, memcg: Memcg, blocks: u32) {
 impl Replay {
     fn new(setup: &Setup, pages: u32, anonymous: u32) -> Result<Replay, ReplayError> {
         let topology = Topology { cores_per_socket: setup.cpus as u16, ..Topology::single() };
-        let noise = Pcg64Mcg::new(1);
+        let noise = Pcg64Mcg::seed_from_u64(setup.seed);
         let settings = setup.settings.clone();
         let mut mm = MemoryManager::new(&topology, &setup.memory, *setup.features, settings, noise);
         let mut machine = Machine::new(topology, Costs::FREE);
@@ -268,6 +294,31 @@ impl Replay {
         Ok(())
     }
 
+    /// Sleeps, while kdamond does what it has to.
+    fn sleep_until(&mut self, until: Time) {
+        let Replay { mm, machine, .. } = self;
+        while mm.kdamond_due() <= until {
+            machine.idle_until(CPU, mm.kdamond_due());
+            while mm.enter(machine, CPU).kdamond() {}
+        }
+        machine.idle_until(CPU, until);
+    }
+
+    /// Writes to a file of the memcg, as another task does while this one waits.
+    fn write(&mut self, write: MemcgWriteAt) {
+        let Replay { mm, machine, memcg, .. } = self;
+        let mut kernel = mm.enter(machine, CPU);
+        let mut begun = kernel.begin_memcg_write(*memcg, write.file, write.bytes);
+        while !matches!(kernel.step_memcg_write(&mut begun), MemcgStep::Done | MemcgStep::Short) {}
+    }
+
+    /// Returns to the program: above memory.high the task reclaims first. It does not sleep, as a sequence has no times.
+    fn return_to_program(&mut self) {
+        if self.mm.parts.is_over_high(CPU) {
+            let _ = self.mm.enter(&mut self.machine, CPU).return_over_high(self.memcg);
+        }
+    }
+
     /// What devices, flushers and kswapd do before the next access.
     fn work_behind(&mut self) {
         let Replay { mm, machine, .. } = self;
@@ -308,23 +359,28 @@ pub fn replay(
     }
     let mut replay = Replay::new(setup, pages, anonymous)?;
     let mut outcome = Outcome { hits: Vec::with_capacity(operations.len()), ..Outcome::default() };
+    let mut writes = setup.writes.iter().peekable();
     for (access, &operation) in operations.iter().enumerate() {
+        while let Some(write) = writes.next_if(|write| write.access as usize <= access) {
+            replay.write(*write);
+        }
+        outcome.note_evicted(&mut replay, access);
         outcome.hits.push(replay.is_resident(operation));
         replay.access(operation).map_err(|_| ReplayError::OutOfMemory { access })?;
         if setup.requests.is_some() {
             outcome.brought.push(std::mem::take(&mut replay.brought));
         }
-        for (_, page) in replay.mm.parts.page_cache.take_removals() {
-            outcome.evicted.push(page);
-            outcome.evicted_at.push(access as u32);
-        }
+        outcome.note_evicted(&mut replay, access);
+        replay.return_to_program();
         if setup.stat_reads > 0 && (access as u32).is_multiple_of(setup.stat_reads) {
             replay.mm.parts.lrus.flush_stats_if_needed(Time::ZERO, setup.cpus);
+            replay.sleep_until(setup.pace * access as u64);
         }
         if access % 65_536 == 0 {
             progress(access as u64);
         }
     }
+    outcome.note_evicted(&mut replay, operations.len());
     outcome.counters = replay.mm.counters().clone();
     outcome.workingset_nodes = replay.mm.parts.page_cache.files().workingset_nodes();
     outcome.lru_gen = replay.mm.parts.lru_gen_text(replay.memcg, replay.machine.now(CPU));

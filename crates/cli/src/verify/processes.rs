@@ -33,6 +33,10 @@ pub struct ReaderArguments {
     group: PathBuf,
     /// Number of accesses between two readings of memory.stat
     stat_reads: u32,
+    /// Microseconds from an access to the next
+    pace_us: u64,
+    /// Writes to files of the group, each ACCESS:FILE:BYTES
+    writes: Vec<reclaim::GroupWrite>,
 }
 
 /// What `mmtwin verify --qemu` runs as init of an emulated machine.
@@ -42,8 +46,12 @@ pub enum Guest {
     Reclaim {
         /// Name of the sequence
         sequence: String,
+        /// What makes pages go: max, high, reclaim, damon or damon-quota
+        pressure: reclaim::Pressure,
         /// The LRU implementation: classic or multi-gen
         lru: reclaim::Lru,
+        /// Which of the boots of the same it is, each with other random numbers
+        seed: u64,
     },
     /// Run a program on several NUMA nodes
     Numa {
@@ -59,7 +67,9 @@ pub enum Guest {
 /// Runs a task as init of the emulated machine and powers it off.
 pub fn run_guest(guest: &Guest) -> Result<(), Failure> {
     qemu::guest::serve(|| match guest {
-        Guest::Reclaim { sequence, lru } => reclaim::in_guest(sequence, *lru),
+        Guest::Reclaim { sequence, pressure, lru, seed } => {
+            reclaim::in_guest(sequence, *pressure, *lru, *seed)
+        }
         Guest::Numa { program, watched, seconds } => numa::in_guest(program, *watched, *seconds),
     })
     .context("the emulated machine")?;
@@ -89,8 +99,9 @@ pub fn run_memory() -> Result<(), Failure> {
 }
 
 pub fn run_reader(arguments: &ReaderArguments) -> Result<(), Failure> {
-    reclaim::reader::run(&arguments.sequence, &arguments.file, &arguments.group, arguments.stat_reads)
-        .with_context(|| format!("reading {}", arguments.file.display()))?;
+    let &ReaderArguments { ref sequence, ref file, ref group, stat_reads, pace_us, ref writes } = arguments;
+    reclaim::reader::run(sequence, file, group, reclaim::reader::Manner { stat_reads, pace_us, writes })
+        .with_context(|| format!("reading {}", file.display()))?;
     Ok(())
 }
 

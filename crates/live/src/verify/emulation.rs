@@ -46,6 +46,8 @@ pub struct Boot {
     pub words: Vec<String>,
     /// Files that init finds in the guest.
     pub given: Vec<GivenFile>,
+    /// A release whose kernel lacks what it needs, and what that is.
+    pub not_on: Option<(&'static str, &'static str)>,
 }
 
 /// Boots kernels on one kind of machine.

@@ -112,6 +112,9 @@ pub trait Judge: Default {
         hearing: &mut Hearing,
     ) -> Result<(), VerifyError>;
 
+    /// Adds the entries of cases that are compared together, after the last recording.
+    fn conclude(&mut self, _: &mut Hearing) {}
+
     /// Sentences about all cases together.
     fn summary(self) -> Vec<String> {
         Vec::new()
@@ -199,6 +202,17 @@ impl Hearing<'_> {
         let mut emulation = Emulation::open(machine, fresh)?;
         for bootable in emulation.kernels(&mut self.report, self.progress) {
             for boot in &boots {
+                if let Some((release, without)) = boot.not_on
+                    && release == bootable.kernel.release
+                {
+                    let note = format!(
+                        "on Linux {release} what needs {without} was left out: Debian builds it without"
+                    );
+                    if !self.report.notes.contains(&note) {
+                        self.report.notes.push(note);
+                    }
+                    continue;
+                }
                 (self.progress)(&format!("emulating Linux {}: {}", bootable.kernel.release, boot.name));
                 let place = emulation.place(&bootable, boot);
                 let of_boot = boot.words.iter().map(String::as_str);
@@ -253,6 +267,7 @@ fn verify<J: Judge>(by: By, asked: &Asked, progress: Progress) -> Result<Report,
         }
         By::Emulation { fresh } => hearing.hear_emulated(&mut judge, asked, fresh)?,
     }
+    judge.conclude(&mut hearing);
     let Hearing { mut report, kernels, .. } = hearing;
     report.kernel = kernels.join(", ");
     report.notes.extend(judge.summary());

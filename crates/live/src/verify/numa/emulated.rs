@@ -105,6 +105,7 @@ pub fn boots(selection: &Selection) -> Boots<Recorded> {
                 watched.seconds(selection.seconds).to_string(),
             ],
             given: program.given().into_iter().collect(),
+            not_on: None,
         })
     };
     let boots = Watched::ALL.into_iter().flat_map(of_programs).collect();

@@ -7,6 +7,9 @@ use machine::memblock::ZoneSpan;
 use serde::{Deserialize, Serialize};
 use workload::access::sequences::Sequence;
 
+use super::group_write::GroupWrite;
+use super::pressure::Pressure;
+
 use crate::verify::Cause;
 
 /// The LRU implementation that reclaim uses.
@@ -72,6 +75,10 @@ impl Way {
     }
 }
 
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
 /// One run of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +101,10 @@ pub struct Case {
     /// Limit of the memory cgroup in pages; `None`: no limit, so reclaim is global.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memcg_max: Option<u64>,
+    /// Writes to other files of the cgroup, in order of accesses. With any of them the accesses are made in a cgroup, which has
+    /// no `memory.max` unless `memcg_max` says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<GroupWrite>,
     /// Pages charged to the cgroup besides the accessed ones, mostly kernel memory.
     #[serde(default)]
     pub memcg_other: u64,
@@ -102,6 +113,12 @@ pub struct Case {
     /// Number of accesses between two reads of memory.stat, which flush the counters that refault distances
     /// use; 0: no reads.
     pub stat_reads: u32,
+    /// Time from one access to the next in microseconds; 0 if they follow at once. As many as `stat_reads` are made together.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub pace_us: u64,
+    /// Which of the boots of the same it is, each with other random numbers in the kernel, from 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub seed: u64,
     /// Whether the number of pages evicted at a time is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batches: bool,
@@ -120,24 +137,51 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case that runs `sequence` in a memory cgroup or on the whole machine, as the sequence requires.
-    pub fn of_sequence(sequence: &Sequence, lru: Lru, memory: u64, stat_reads: u32) -> Case {
+    /// A case that runs `sequence` under a `pressure`, on a machine with so many bytes of `memory`.
+    pub fn of_sequence(
+        sequence: &Sequence,
+        pressure: Pressure,
+        lru: Lru,
+        memory: u64,
+        stat_reads: u32,
+    ) -> Case {
         Case {
-            name: format!("{}-{}", sequence.name, lru.suffix()),
+            name: Case::name_of(sequence, pressure, lru),
             sequence: Some(sequence.name.into()),
             lru,
             memory,
             zones: Vec::new(),
             free_pages: None,
-            memcg_max: sequence.memcg_max,
+            memcg_max: pressure.memcg_max(sequence),
+            writes: pressure.writes(sequence),
             memcg_other: 0,
             swap_pages: 0,
             stat_reads,
+            pace_us: pressure.pace_us(),
+            seed: 0,
             batches: false,
             way: Way::default(),
-            settings: BTreeMap::new(),
+            settings: pressure.settings().into_iter().collect(),
             counters: BTreeMap::new(),
             causes: BTreeMap::new(),
         }
+    }
+
+    /// Whether the accesses are made in a memory cgroup of their own; otherwise the machine itself runs short.
+    pub fn is_in_group(&self) -> bool {
+        self.memcg_max.is_some() || !self.writes.is_empty()
+    }
+
+    /// Whether DAMON_RECLAIM takes the pages, and nothing else. It does at times of its own, so pages that came in and were evicted are
+    /// only counted, as `misses` and `evictions` among the counters.
+    pub fn is_damon(&self) -> bool {
+        self.pace_us > 0
+    }
+
+    /// The name of such a case: `zipf-classic`, or `zipf-high-classic` where memory.high takes the place of memory.max.
+    pub fn name_of(sequence: &Sequence, pressure: Pressure, lru: Lru) -> String {
+        let pressure =
+            if pressure == Pressure::Max { String::new() } else { format!("-{}", pressure.name()) };
+        format!("{}{pressure}-{}", sequence.name, lru.suffix())
     }
 }

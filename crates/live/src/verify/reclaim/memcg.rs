@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mm::memcontrol::MemcgFile;
 use workload::access::PAGE_SIZE;
 
 use crate::rollback::Guard;
@@ -59,10 +60,17 @@ impl Hierarchy {
             .into())
     }
 
-    /// Creates a cgroup with a limit of `max` pages.
-    pub fn create(&self, guard: &Guard, max: u64) -> io::Result<MemoryCgroup> {
+    /// Whether its cgroups have a file like this; version 1 has the limit alone, by another name.
+    pub fn has(&self, file: MemcgFile) -> bool {
+        file == MemcgFile::Max || self.limit == MemcgFile::Max.name()
+    }
+
+    /// Creates a cgroup with a limit of `max` pages, or without.
+    pub fn create(&self, guard: &Guard, max: Option<u64>) -> io::Result<MemoryCgroup> {
         let group = MemoryCgroup { path: guard.kernel_directory(&self.root)? };
-        fs::write(group.path.join(self.limit), (max * PAGE_SIZE).to_string())?;
+        if let Some(max) = max {
+            fs::write(group.path.join(self.limit), (max * PAGE_SIZE).to_string())?;
+        }
         Ok(group)
     }
 }

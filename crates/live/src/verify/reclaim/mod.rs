@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Whether an accessed page is resident is all that a program can see of reclaim, and it can be observed
-//! exactly: every access is compared, not a ratio. The order of evictions shows more where hits agree by
+//! exactly: every access is compared, not a ratio. DAMON_RECLAIM alone draws lots, so means over boots are compared (ensemble). The order of evictions shows more where hits agree by
 //! chance.
 
 use mm::{Features, Mechanism};
@@ -21,9 +21,12 @@ use super::{Asked, Boots, Bound, Entry, Hearing, Judge, Recorder, Subject, Verif
 
 mod case;
 mod emulated;
+mod ensemble;
+mod group_write;
 mod judge;
 mod memcg;
 pub(super) mod page_events;
+mod pressure;
 pub mod reader;
 mod recording;
 mod residency;
@@ -32,12 +35,14 @@ mod twin;
 
 pub use case::{Case, Lru, Way};
 pub use emulated::in_guest;
+pub use group_write::GroupWrite;
 pub use judge::entries;
+pub use pressure::Pressure;
 pub use recording::{Generation, Recording};
 pub use residency::{Residency, Stay};
 pub(super) use running_kernel::directory;
 pub use running_kernel::obstacle;
-pub use twin::twin_residency;
+pub use twin::{twin_counts, twin_residency};
 
 /// Allowed relative error of misses.
 pub const fn tolerance(lru: Lru) -> f64 {
@@ -56,11 +61,26 @@ const SCANNED: f64 = 0.03;
 /// differ in time or size.
 const OUT_OF_ORDER: f64 = 0.05;
 
+/// Allowed relative error of means over boots, and what of them has this bound. How much is paged out differs by a factor of three from
+/// boot to boot.
+const MEANS: f64 = 0.1;
+const MEANS_BOUNDED: [&str; 4] = [
+    MISSES,
+    "damon_reclaim.nr_reclaim_tried_regions",
+    "damon_reclaim.bytes_reclaim_tried_regions",
+    "damon_reclaim.nr_quota_exceeds",
+];
+
 #[derive(Default)]
 pub struct Reclaim {
     /// For each case with a bound, its LRU, and whether misses and accesses are within the bound.
     verdicts: Vec<(Lru, [bool; 2])>,
+    ensemble: ensemble::Ensemble,
 }
+
+/// Names of what the tracepoints of the page cache count.
+const MISSES: &str = "misses";
+const EVICTIONS: &str = "evictions";
 
 impl Judge for Reclaim {
     const MECHANISM: Mechanism = Mechanism::Reclaim;
@@ -86,11 +106,20 @@ impl Judge for Reclaim {
             let name = format!("{}: {}", subject.name, case.name);
             (hearing.progress)(&format!("comparing {name}"));
             let operations = recording.operations(case)?;
+            if case.is_damon() {
+                let twin = twin_counts(&subject.features, recording.cpus, case, &operations)?;
+                self.ensemble.add(name, &case.counters, twin);
+                continue;
+            }
             let kernel = recording.residency(case, &operations)?;
             let entries = case_entries(&name, &subject.features, recording.cpus, case, &operations, &kernel)?;
             hearing.enter(self.weigh(case.lru, entries));
         }
         Ok(())
+    }
+
+    fn conclude(&mut self, hearing: &mut Hearing) {
+        hearing.enter(self.ensemble.entries());
     }
 
     fn summary(self) -> Vec<String> {
@@ -109,6 +138,9 @@ impl Reclaim {
 /// The allowed error of a counter: misses and evictions by LRU, and accesses.
 /// docs/src/reference/verify-reclaim.md has the reason why each of the others has no bound.
 fn allowed(entry: &Entry) -> Option<f64> {
+    if entry.case.contains(ensemble::MEAN_OF) {
+        return MEANS_BOUNDED.contains(&entry.counter.as_str()).then_some(MEANS);
+    }
     let lru = if entry.case.ends_with("multi-gen") { Lru::MultiGen } else { Lru::Classic };
     match entry.counter.as_str() {
         "misses" | "misses of anonymous pages" | "evictions" | "pgsteal_file" => Some(tolerance(lru)),
@@ -124,10 +156,10 @@ fn allowed(entry: &Entry) -> Option<f64> {
 fn allowed_in_words() -> Option<String> {
     let [classic, multi_gen] = [Lru::Classic, Lru::MultiGen].map(|lru| whole_percent(tolerance(lru)));
     let accesses = whole_percent(1.0 - RIGHT_ACCESSES);
-    let [scanned, order] = [SCANNED, OUT_OF_ORDER].map(whole_percent);
+    let [scanned, order, means] = [SCANNED, OUT_OF_ORDER, MEANS].map(whole_percent);
     Some(format!(
         "{classic} of misses and evictions ({multi_gen} with the multi-gen LRU, {order} of their order), {scanned} of \
-         what is scanned and {accesses} of accesses"
+         what is scanned, {accesses} of accesses and {means} of means over boots"
     ))
 }
 

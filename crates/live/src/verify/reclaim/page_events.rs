@@ -7,17 +7,23 @@
 //! ```
 //!
 //! When a page is added to a full cgroup, other pages are evicted while the miss is served, before the page
-//! is added. So every access is known to be a hit or a miss. mincore(2), which would show the same, needs a
+//! is added. Above memory.high they are evicted after it, and a write to memory.reclaim evicts before the access that follows it.
+//! So every access is known to be a hit or a miss. Where
+//! DAMON_RECLAIM evicts, at any time, events are only counted. mincore(2), which would show the same, needs a
 //! mapping of the file, and does not show which pages were evicted.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read};
+use std::iter::Peekable;
 use std::os::unix::fs::MetadataExt;
+use std::slice::Iter;
 
+use mm::memcontrol::MemcgFile;
 use rustix::fs::{major, minor};
 use workload::access::sequences::Operation;
 
+use super::case::Case;
 use super::residency::{Residency, batches};
 use crate::record::RecordError;
 use crate::tracefs::{EventFormat, Instance, SubBufferLayout, Tracefs};
@@ -145,74 +151,140 @@ fn wrong(problem: String) -> VerifyError {
     failed("the tracepoints of the page cache", io::Error::other(problem))
 }
 
-/// The outcome of each read, if the page cache had no page of the file before; and the number of pages that
-/// were resident at the first eviction, if there was one.
+/// How many pages came in, and how many were evicted.
+pub fn counts(events: &[PageEvent]) -> [u64; 2] {
+    let added = events.iter().filter(|event| matches!(event, PageEvent::Added(_))).count() as u64;
+    [added, events.len() as u64 - added]
+}
+
+/// What the events of a file came to so far.
+struct Observed<'a> {
+    events: Peekable<Iter<'a, PageEvent>>,
+    resident: BTreeSet<u32>,
+    evicted: Vec<u32>,
+    /// How many pages had come in, for each that was evicted.
+    begun: Vec<u32>,
+    came_in: u32,
+    /// Pages that were resident at the first eviction.
+    when_full: Option<u64>,
+}
+
+impl Observed<'_> {
+    /// Takes the pages that are deleted before the next one is added.
+    fn evict(&mut self) {
+        while let Some(PageEvent::Deleted(gone)) =
+            self.events.next_if(|event| matches!(event, PageEvent::Deleted(_)))
+        {
+            self.when_full.get_or_insert(self.resident.len() as u64);
+            self.resident.remove(gone);
+            self.evicted.push(*gone);
+            self.begun.push(self.came_in);
+        }
+    }
+}
+
+/// The outcome of each read, if the page cache had no page of the file before, under what `case` says; and
+/// the number of pages that were resident at the first eviction, if there was one.
 pub fn residency(
     operations: &[Operation],
+    case: &Case,
     events: &[PageEvent],
 ) -> Result<(Residency, Option<u64>), VerifyError> {
-    let (mut resident, mut hits, mut evicted) = (BTreeSet::new(), Vec::new(), Vec::new());
-    let (mut when_full, mut came_in, mut begun) = (None, 0, Vec::new());
-    let mut events = events.iter();
-    for (access, &operation) in operations.iter().enumerate() {
+    let events = events.iter().peekable();
+    let (resident, evicted, begun) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut observed = Observed { events, resident, evicted, begun, came_in: 0, when_full: None };
+    let evicts_after = case.writes.iter().any(|write| write.file == MemcgFile::High);
+    let mut hits = Vec::new();
+    for (access, &operation) in (0u32..).zip(operations) {
         let Operation::Read(page) = operation else {
             return Err(wrong(format!("access {access} is not a read, and no event shows its outcome")));
         };
-        let hit = resident.contains(&page);
+        if case.writes.iter().any(|write| write.access == access) {
+            observed.evict();
+        }
+        let hit = observed.resident.contains(&page);
         hits.push(hit);
-        while !hit && !resident.contains(&page) {
-            match events.next() {
-                Some(PageEvent::Deleted(gone)) => {
-                    when_full.get_or_insert(resident.len() as u64);
-                    resident.remove(gone);
-                    evicted.push(*gone);
-                    begun.push(came_in);
-                }
-                Some(PageEvent::Added(came)) if *came == page => {
-                    resident.insert(page);
-                    came_in += 1;
-                }
-                Some(PageEvent::Added(other)) => {
-                    return Err(VerifyError::Disturbed(format!(
-                        "access {access} reads page {page}, and page {other} comes in"
-                    )));
-                }
-                None => {
-                    let nothing = "reading the file left no trace, as on overlay, btrfs or tmpfs; set TMPDIR to a \
-                                   directory on ext4 or xfs";
-                    let ended = format!("access {access} reads page {page}, which is never added");
-                    return Err(match resident.is_empty() {
-                        true => wrong(nothing.into()),
-                        false => VerifyError::Disturbed(ended),
-                    });
-                }
+        if hit {
+            continue;
+        }
+        observed.evict();
+        match observed.events.next() {
+            Some(PageEvent::Added(came)) if *came == page => {
+                observed.resident.insert(page);
+                observed.came_in += 1;
+            }
+            Some(PageEvent::Added(other) | PageEvent::Deleted(other)) => {
+                return Err(VerifyError::Disturbed(format!(
+                    "access {access} reads page {page}, and page {other} comes in"
+                )));
+            }
+            None if observed.resident.is_empty() => {
+                let nothing = "reading the file left no trace, as on overlay, btrfs or tmpfs; set TMPDIR to a \
+                               directory on ext4 or xfs";
+                return Err(wrong(nothing.into()));
+            }
+            None => {
+                let ended = format!("access {access} reads page {page}, which is never added");
+                return Err(VerifyError::Disturbed(ended));
             }
         }
+        if evicts_after {
+            observed.evict();
+        }
     }
+    let Observed { evicted, begun, when_full, .. } = observed;
     let residency = Residency::new(operations, hits, None, &evicted).map_err(wrong)?;
     Ok((Residency { batches: Some(batches(begun)), ..residency }, when_full))
 }
 
 #[cfg(test)]
 mod tests {
+    use workload::access::sequences::Sequence;
+
+    use super::super::case::Lru;
+    use super::super::group_write::GroupWrite;
+    use super::super::pressure::Pressure;
     use super::PageEvent::{Added, Deleted};
     use super::*;
+
+    fn of_writes(writes: &[GroupWrite]) -> Case {
+        let sequence = Sequence::named("loop").unwrap();
+        let case = Case::of_sequence(sequence, Pressure::Max, Lru::Classic, 0, 0);
+        Case { writes: writes.to_vec(), ..case }
+    }
 
     #[test]
     fn the_picture_above() {
         let operations = [0, 1, 0, 2, 3, 0].map(Operation::Read);
         let events = [Added(0), Added(1), Added(2), Deleted(1), Deleted(0), Added(3), Added(0), Deleted(2)];
-        let (residency, when_full) = residency(&operations, &events).unwrap();
+        let (residency, when_full) = residency(&operations, &of_writes(&[]), &events).unwrap();
         assert_eq!(residency.hits, [false, false, true, false, false, false]);
         assert_eq!((residency.evictions, when_full), (vec![1, 0], Some(3)));
         assert_eq!(residency.batches, Some(batches([3, 3])));
     }
 
     #[test]
+    fn writes_evict_where_they_are_made() {
+        let operations = [0, 1, 0, 1, 2].map(Operation::Read);
+        let of = |file: &str, access: u32, events: &[PageEvent]| {
+            let file = MemcgFile::find(file).unwrap();
+            let write = GroupWrite { access, file, bytes: 4096 };
+            let (residency, _) = residency(&operations, &of_writes(&[write]), events).unwrap();
+            (residency.hits, residency.batches.unwrap())
+        };
+        let (hits, evictions) =
+            of("memory.high", 0, &[Added(0), Added(1), Deleted(0), Added(0), Added(2), Deleted(1)]);
+        assert_eq!((hits, evictions), (vec![false, false, false, true, false], batches([2, 4])));
+        let (hits, evictions) =
+            of("memory.reclaim", 3, &[Added(0), Added(1), Deleted(0), Deleted(1), Added(1), Added(2)]);
+        assert_eq!((hits, evictions), (vec![false, false, true, false, false], batches([2, 2])));
+    }
+
+    #[test]
     fn events_that_do_not_fit_are_an_error() {
         let error = |events: &[PageEvent]| {
             let operations = [0, 1].map(Operation::Read);
-            residency(&operations, events).unwrap_err()
+            residency(&operations, &of_writes(&[]), events).unwrap_err()
         };
         let disturbed = |events: &[PageEvent]| match error(events) {
             VerifyError::Disturbed(what) => what,

@@ -160,21 +160,23 @@ impl Recording {
         Ok(generations)
     }
 
-    /// Writes a case of a named sequence and its residency into `directory`, which is created if necessary.
+    /// Writes a case of a named sequence and its residency, if that is known, into `directory`, which is created if necessary.
     pub fn add(
         &mut self,
         directory: &Path,
         mut case: Case,
-        residency: &Residency,
+        residency: Option<&Residency>,
     ) -> Result<(), RecordingError> {
         let io = |source| RecordingError::Io { file: directory.display().to_string(), source };
         fs::create_dir_all(directory).map_err(io)?;
         self.directory = directory.to_path_buf();
-        let batches = residency.encode_batches();
-        case.batches = batches.is_some();
-        let files = residency.encode().into_iter().chain(batches).zip(["hits", "evictions", "batches"]);
-        for (bytes, kind) in files {
-            write_packed(&self.file(&case, kind), &bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
+        if let Some(residency) = residency {
+            let batches = residency.encode_batches();
+            case.batches = batches.is_some();
+            let files = residency.encode().into_iter().chain(batches).zip(["hits", "evictions", "batches"]);
+            for (bytes, kind) in files {
+                write_packed(&self.file(&case, kind), &bytes, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(io)?;
+            }
         }
         self.cases.push(case);
         let text = toml::to_string(self).map_err(|error| io(io::Error::other(error)))?;

@@ -3,9 +3,10 @@
 //! ```text
 //!   this process                                     the reader, in a memory cgroup
 //!   create a sparse file larger than the limit
-//!   create a memory cgroup with that limit
+//!   create a memory cgroup, with that limit if the group is to reclaim because of it
 //!   trace what is added to and deleted from the page cache
-//!   start the reader  ---------------------------->  pread, pread, ... in the order of the sequence
+//!   start the reader  ---------------------------->  pread, pread, ... in the order of the sequence,
+//!                                                    and writes to memory.high or memory.reclaim
 //!                     <----------------------------  exits
 //!   events -> residency, memory.stat -> counters
 //!   remove the cgroup and the file
@@ -27,9 +28,10 @@ use workload::access::sequences::Sequence;
 
 use super::case::{Case, Lru};
 use super::memcg::Hierarchy;
-use super::page_events::{PageEvents, residency};
+use super::page_events::{PageEvents, counts, residency};
+use super::pressure::{CASES, Pressure};
 use super::reader::READER;
-use super::{Reclaim, Residency, case_entries};
+use super::{EVICTIONS, MISSES, Reclaim, Residency, case_entries};
 use crate::proc::{parse_meminfo, parse_vmstat, parse_zoneinfo};
 use crate::record::RecordError;
 use crate::record::interruption::Interruption;
@@ -38,8 +40,10 @@ use crate::tracefs::Tracefs;
 use crate::verify::failed;
 use crate::verify::{Asked, Cause, Hearing, Subject, VerifyError};
 
-/// The sequences that consist of reads only.
-pub const SEQUENCES: [&str; 4] = ["zipf", "loop", "scanmix", "shift"];
+/// All cases that can be made anew.
+pub fn cases() -> impl Iterator<Item = (&'static Sequence, Pressure)> {
+    CASES.into_iter().filter_map(|(name, pressure)| Some((Sequence::named(name)?, pressure)))
+}
 
 /// How often a sequence is recorded again because other processes interfered, before it is given up.
 const ATTEMPTS: u32 = 4;
@@ -49,14 +53,16 @@ const ATTEMPTS: u32 = 4;
 const STAT_READS: u32 = 32;
 
 /// Counters of reclaim that the cgroup's memory.stat may have.
-const COUNTERS: [&str; 12] = [
+const COUNTERS: [&str; 14] = [
     "pgactivate",
     "pgdeactivate",
     "pgrefill",
     "pgscan_direct",
     "pgscan_kswapd",
+    "pgscan_proactive",
     "pgsteal_direct",
     "pgsteal_kswapd",
+    "pgsteal_proactive",
     "workingset_activate_file",
     "workingset_nodereclaim",
     "workingset_refault_anon",
@@ -103,9 +109,18 @@ pub fn record(
                 continue;
             }
         }
-        for sequence in SEQUENCES.into_iter().filter_map(Sequence::named) {
-            (hearing.progress)(&format!("reading: {}, {}", sequence.name, lru.name()));
-            let (case, kernel) = recorder.record_undisturbed(sequence, lru, hearing.progress)?;
+        for (sequence, pressure) in cases() {
+            let name = Case::name_of(sequence, pressure, lru);
+            if let Some(obstacle) = recorder.obstacle(sequence, pressure) {
+                hearing.note([format!("{name} was skipped: {obstacle}")]);
+                continue;
+            }
+            (hearing.progress)(&format!("reading: {name}"));
+            let (case, Some(kernel)) =
+                recorder.record_undisturbed(sequence, pressure, lru, hearing.progress)?
+            else {
+                continue;
+            };
             (hearing.progress)(&format!("replaying: {}", case.name));
             let operations = sequence.operations();
             let entries =
@@ -155,28 +170,44 @@ impl Recorder {
     fn record_undisturbed(
         &self,
         sequence: &Sequence,
+        pressure: Pressure,
         lru: Lru,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<(Case, Residency), VerifyError> {
+    ) -> Result<(Case, Option<Residency>), VerifyError> {
         for _ in 1..ATTEMPTS {
-            match self.record(sequence, lru) {
+            match self.record(sequence, pressure, lru) {
                 Err(VerifyError::Disturbed(what)) => progress(&format!("{}: {what}; again", sequence.name)),
                 recorded => return recorded,
             }
         }
-        self.record(sequence, lru)
+        self.record(sequence, pressure, lru)
     }
 
-    /// Runs `sequence` on the LRU that is in use, which the caller says is `lru`.
-    pub fn record(&self, sequence: &Sequence, lru: Lru) -> Result<(Case, Residency), VerifyError> {
-        let mut case = Case::of_sequence(sequence, lru, self.memory, STAT_READS);
+    /// Why a case cannot be asked here. DAMON_RECLAIM is not: it watches a whole machine, and may be in use.
+    fn obstacle(&self, sequence: &Sequence, pressure: Pressure) -> Option<&'static str> {
+        match pressure.writes(sequence).iter().all(|write| self.hierarchy.has(write.file)) {
+            _ if pressure.is_damon() => Some("DAMON_RECLAIM is asked in emulation only (--qemu)"),
+            false => Some("memory cgroups are of version 1 here, which has no such file"),
+            true => None,
+        }
+    }
+
+    /// Runs `sequence` under a `pressure`, on the LRU that is in use, which the caller says is `lru`.
+    pub fn record(
+        &self,
+        sequence: &Sequence,
+        pressure: Pressure,
+        lru: Lru,
+    ) -> Result<(Case, Option<Residency>), VerifyError> {
+        let mut case = Case::of_sequence(sequence, pressure, lru, self.memory, STAT_READS);
         case.zones = self.zones.clone();
-        let max = sequence.memcg_max.ok_or_else(|| {
-            failed(sequence.name, io::Error::other("it needs a whole machine, not a memory cgroup"))
-        })?;
+        if sequence.memcg_max.is_none() {
+            let problem = "it needs a whole machine, not a memory cgroup";
+            return Err(failed(sequence.name, io::Error::other(problem)));
+        }
         let group = self
             .hierarchy
-            .create(self.tracefs.guard(), max)
+            .create(self.tracefs.guard(), case.memcg_max)
             .map_err(|source| failed("a memory cgroup", source))?;
         let place = &self.directory;
         let guard = self.tracefs.guard();
@@ -191,12 +222,25 @@ impl Recorder {
         let described = described.map_err(|source| failed(place.display().to_string(), source))?;
         let events = PageEvents::start(&self.tracefs, &described)?;
         let before = vmstat()?;
-        self.read(sequence, file.path(), group.path())?;
+        self.read(sequence, &case, file.path(), group.path())?;
         let after = vmstat()?;
         let events = events.end()?;
         let statistics = group.statistics().map_err(|source| failed("memory.stat", source))?;
-        let (residency, when_full) = residency(&sequence.operations(), &events)?;
-        case.memcg_other = when_full.map_or(0, |resident| max.saturating_sub(resident));
+        let residency = if case.is_damon() {
+            let [misses, evictions] = counts(&events);
+            case.counters = BTreeMap::from([(MISSES.into(), misses), (EVICTIONS.into(), evictions)]);
+            return Ok((case, None));
+        } else {
+            let (residency, when_full) = residency(&sequence.operations(), &case, &events)?;
+            case.memcg_other = match case.memcg_max {
+                Some(max) => when_full.map_or(0, |resident| max.saturating_sub(resident)),
+                None => {
+                    let of_group = statistics.get("file").map_or(0, |bytes| bytes / PAGE_SIZE);
+                    of_group.saturating_sub((residency.stays.len() - residency.evictions.len()) as u64)
+                }
+            };
+            residency
+        };
         let counters = COUNTERS.iter().filter_map(|&name| Some((name.into(), *statistics.get(name)?)));
         case.counters = counters.collect();
         for name in OF_MACHINE.into_iter().filter(|name| !statistics.contains_key(*name)) {
@@ -205,17 +249,18 @@ impl Recorder {
                 case.causes.insert(name.into(), Cause::OtherPrograms);
             }
         }
-        Ok((case, residency))
+        Ok((case, Some(residency)))
     }
 
     /// Runs the reader, and kills it if a signal arrives.
-    fn read(&self, sequence: &Sequence, file: &Path, group: &Path) -> Result<(), VerifyError> {
+    fn read(&self, sequence: &Sequence, case: &Case, file: &Path, group: &Path) -> Result<(), VerifyError> {
         let (program, words) = self
             .reader
             .split_first()
             .ok_or_else(|| failed("the reader", io::Error::other("there is no program")))?;
         let mut command = Command::new(program);
         command.args(words).arg(sequence.name).arg(file).arg(group).arg(STAT_READS.to_string());
+        command.arg(case.pace_us.to_string()).args(case.writes.iter().map(ToString::to_string));
         let mut child = Reader(command.spawn().map_err(|source| failed(program, source))?);
         let status = loop {
             if self.interruption.asked() {
