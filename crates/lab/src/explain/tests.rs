@@ -142,7 +142,7 @@ fn what_cannot_act_is_not_run() {
     question.scenario.settings.insert("lru_gen/enabled".into(), "0".into());
     let (answer, made) = answer(&question, &build_time).unwrap();
     assert_eq!(answer.releases_that_cannot_act, ["6.3"]);
-    assert_eq!(names(&answer.cannot_act), ["hugetlb", "mglru", "readahead", "zswap"]);
+    assert_eq!(names(&answer.cannot_act), ["hugetlb", "mglru", "readahead", "zswap", "damon"]);
     // Both kernels; the other releases; what pagesets do is what both kernels show. The rest is the search among changes.
     let releases = made.iter().filter(|(stage, _)| *stage != Stage::Changes).collect::<Vec<_>>();
     let idle = &(Stage::Idle, 1);
