@@ -154,6 +154,9 @@ impl Kernel<'_> {
 
     /// Pages out a portion of the next cold region. Returns whether there may be more, as far as the quota goes (`kdamond_apply_schemes`).
     fn page_out(&mut self, context: &mut Context) -> bool {
+        if !has_scheme(&self.on.features.damon) {
+            return false;
+        }
         let Context { settings, regions, quota, next, .. } = context;
         let Next::PageOut { least, index, under_way } = next else { return false };
         if let Some(paging_out) = under_way {
@@ -163,7 +166,7 @@ impl Kernel<'_> {
             self.end_region(&mut regions[*index], quota, paging_out);
             (*index, *under_way) = (*index + 1, None);
         }
-        while has_scheme(&self.on.features.damon) && *index < regions.len() && !quota.is_full() {
+        while *index < regions.len() && !quota.is_full() {
             let is_last = *index + 1 == regions.len();
             let region = &regions[*index];
             let is_cold = is_cold(settings, region) && cold_score(settings, region.age) >= *least;

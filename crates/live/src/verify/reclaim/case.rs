@@ -75,7 +75,7 @@ impl Way {
     }
 }
 
-fn is_none(number: &u64) -> bool {
+fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
@@ -114,10 +114,10 @@ pub struct Case {
     /// use; 0: no reads.
     pub stat_reads: u32,
     /// Time from one access to the next in microseconds; 0 if they follow at once. As many as `stat_reads` are made together.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub pace_us: u64,
     /// Which of the boots of the same it is, each with other random numbers in the kernel, from 0.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u64,
     /// Whether the number of pages evicted at a time is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   for each kernel x LRU x sequence and pressure
-//!     boot it (emulation) with this program as init, called with `guest reclaim SEQUENCE PRESSURE LRU`
+//!     boot it (emulation) with this program as init, called with `guest reclaim SEQUENCE PRESSURE LRU SEED`
 //!       there: running_kernel records the sequence, recording writes it, guest sends the files
 //!     read the files as a recording, and compare the twin with it
 //! ```
@@ -31,11 +31,12 @@ use crate::verify::emulation::{Boot, Boots, words_in_guest};
 const MEMORY_MIB: u64 = 1024;
 /// Slab memory is not charged to the cgroup, so that only pages of the file are.
 const KERNEL_OPTIONS: &str = "cgroup.memory=nokmem";
+/// DAMON_STAT watches memory from the start where a kernel has it, and DAMON_RECLAIM can't be switched on beside it (EBUSY).
 const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 const RANDOM: &str = "/dev/urandom";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// A boot for each sequence on each LRU.
+/// A boot for each case on each LRU, and several where DAMON chooses pages at random.
 pub fn boots() -> Boots<Recording> {
     let machine = qemu::Machine {
         memory_mib: MEMORY_MIB,
@@ -75,7 +76,6 @@ pub fn in_guest(sequence: &str, pressure: Pressure, lru: Lru, seed: u64) -> Resu
     set(LRU_GEN, if lru == Lru::MultiGen { "y" } else { "n" })?;
     set(THP, "never")?;
     if Path::new(DAMON_STAT).exists() {
-        // It watches memory from the start, and DAMON_RECLAIM can't be switched on beside it.
         set(DAMON_STAT, "N")?;
     }
     for (name, value) in pressure.settings() {

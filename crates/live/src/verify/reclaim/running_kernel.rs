@@ -225,21 +225,19 @@ impl Recorder {
         self.read(sequence, &case, file.path(), group.path())?;
         let after = vmstat()?;
         let events = events.end()?;
-        let statistics = group.statistics().map_err(|source| failed("memory.stat", source))?;
-        let residency = if case.is_damon() {
+        if case.is_damon() {
             let [misses, evictions] = counts(&events);
             case.counters = BTreeMap::from([(MISSES.into(), misses), (EVICTIONS.into(), evictions)]);
             return Ok((case, None));
-        } else {
-            let (residency, when_full) = residency(&sequence.operations(), &case, &events)?;
-            case.memcg_other = match case.memcg_max {
-                Some(max) => when_full.map_or(0, |resident| max.saturating_sub(resident)),
-                None => {
-                    let of_group = statistics.get("file").map_or(0, |bytes| bytes / PAGE_SIZE);
-                    of_group.saturating_sub((residency.stays.len() - residency.evictions.len()) as u64)
-                }
-            };
-            residency
+        }
+        let statistics = group.statistics().map_err(|source| failed("memory.stat", source))?;
+        let (residency, when_full) = residency(&sequence.operations(), &case, &events)?;
+        case.memcg_other = match case.memcg_max {
+            Some(max) => when_full.map_or(0, |resident| max.saturating_sub(resident)),
+            None => {
+                let of_group = statistics.get("file").map_or(0, |bytes| bytes / PAGE_SIZE);
+                of_group.saturating_sub((residency.stays.len() - residency.evictions.len()) as u64)
+            }
         };
         let counters = COUNTERS.iter().filter_map(|&name| Some((name.into(), *statistics.get(name)?)));
         case.counters = counters.collect();
